@@ -1,0 +1,27 @@
+#!/usr/bin/env python
+"""Quarterdeck's command line: `python manage.py help` lists the commands."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command named on the command line with the project's settings."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.config.settings")
+    # `up --data DIR` says where the settings find the database and the secret key, so it is read before them.
+    if sys.argv[1:2] == ["up"]:
+        for argument, following in zip(sys.argv[2:], [*sys.argv[3:], ""], strict=True):
+            if argument == "--data" or argument.startswith("--data="):
+                os.environ["QUARTERDECK_DATA"] = argument.partition("=")[2] or following
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as problem:
+        # A wrong variable is the user's to mend: they need its name, not where our code read it.
+        sys.exit(f"Configuration: {problem}")
+
+
+if __name__ == "__main__":
+    main()
