@@ -1,0 +1,66 @@
+"""Parts of the API's schemas: a graph's nodes and edges, queries by hand, tools' own reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_FLAG: dict[str, Any] = {"type": "boolean"}
+_REASON: dict[str, Any] = {"type": "string", "maxLength": 2000, "description": "Why, for the audit and the run."}
+_MOST = 2**31 - 1
+
+QUERY_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["reason"],
+    "additionalProperties": False,
+    "properties": {"reason": _REASON},
+}
+CALLBACK_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["token", "epoch", "version", "status"],
+    "additionalProperties": False,
+    "properties": {
+        "token": {"type": "string", "minLength": 1, "maxLength": 200, "description": "What came with the call."},
+        "epoch": {"type": "integer", "minimum": 0, "maximum": _MOST, "description": "The epoch of the call."},
+        "version": {"type": "integer", "minimum": 1, "maximum": _MOST, "description": "Counts the sender's reports."},
+        "status": {"enum": ["in_progress", "succeeded", "partially_applied", "failed"]},
+        "external_ref": {"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]},
+        "result": {"description": "Any JSON; its hash is kept in the events, itself in the inbox."},
+        "message": {"type": "string", "maxLength": 2000},
+    },
+}
+ANSWERS: dict[str, Any] = {
+    "QueryAsked": {
+        "type": "object",
+        "required": ["operation_id", "status", "asked"],
+        "properties": {"operation_id": {"type": "string", "format": "uuid"}, "status": _TEXT, "asked": _FLAG},
+    },
+    "CallbackTaken": {
+        "type": "object",
+        "required": ["attempt_id", "replayed", "late", "operation_status"],
+        "properties": {
+            "attempt_id": _TEXT,
+            "replayed": _FLAG,
+            "late": _FLAG,
+            "operation_status": {"anyOf": [_TEXT, {"type": "null"}]},
+        },
+    },
+}
+
+_PIXELS: dict[str, Any] = {"type": "number", "description": "Pixels, of the upper left corner."}
+GRAPH_NODE: dict[str, Any] = {
+    "id": _TEXT,
+    "kind": _TEXT,
+    "title": _TEXT,
+    "level": {"type": "integer", "minimum": 0},
+    "x": _PIXELS,
+    "y": _PIXELS,
+    "step": {"anyOf": [{"type": "object"}, {"type": "null"}]},
+}
+GRAPH_EDGE: dict[str, Any] = {
+    "source": _TEXT,
+    "target": _TEXT,
+    "on_failure": _TEXT,
+    "optional": _FLAG,
+    "points": {"type": "array", "items": {"type": "number"}, "description": "x, y, x, y, … of its corners."},
+}

@@ -1,0 +1,256 @@
+"""The seams through which upper apps plug in; each app connects its own in ``wiring.py`` from ``ready()``.
+
+Nothing here knows who registers: the runtime asks the registry, the registry asks whoever is there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class GateAnswer:
+    """What a gate says before a step or an operation may go on."""
+
+    verdict: Literal["allow", "hold", "deny"]
+    reason: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+ALLOW = GateAnswer("allow")
+
+
+@dataclass(slots=True)
+class HoldNews:
+    """What a unit of work did to holds for approvals: (run, step) pairs that began to hold or left, and runs that stop.
+
+    In a run that stops (ended, or being cancelled) nothing new starts any more.
+    """
+
+    began: list[tuple[Any, Any]] = field(default_factory=list)
+    left: list[tuple[Any, Any]] = field(default_factory=list)
+    stopping: list[Any] = field(default_factory=list)
+
+
+# Why a person is needed: kind → what happened, one sentence. The subject of a case is its operation, else its step,
+# else its run; there is one open case a subject.
+CASE_KINDS: dict[str, str] = {
+    "operation_unknown": "An effect may have been applied and nothing automatic can tell.",
+    "operation_conflicts": "The outside tells of another effect than the one that was intended.",
+    "partially_applied": "An effect was applied in part, and no rule says what becomes of the rest.",
+    "compensation_failed": "An effect was to be undone and could not be.",
+    "failed_with_effects": "The run failed after effects outside were applied.",
+    "late_success": "An effect was applied after the execution had been cancelled or ended.",
+    "poison_message": "A message cannot be delivered or handled; it is kept in quarantine.",
+    "stuck": "A step is alive and makes no progress.",
+    "version_mismatch": "What is to be recovered was written under another version or schema.",
+    "invariant_breach": "A numbered invariant does not hold.",
+    "run_attention": "The run needs a person and names no effect.",
+    "by_hand": "A person opened it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNeed:
+    """A person is needed, for the subject named here, in the tenant of the open transaction.
+
+    ``facts`` is what is certain and ``doubts`` what is not (name → value or sentence), as ``source`` knows it
+    at this moment; values are JSON and hold no payloads. ``fingerprint`` groups cases of one cause; None: by kind, tool
+    and error.
+    """
+
+    kind: str
+    reason: str
+    run_id: uuid.UUID | None = None
+    step_id: uuid.UUID | None = None
+    operation_id: uuid.UUID | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    doubts: dict[str, Any] = field(default_factory=dict)
+    source: str = "engine"
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in CASE_KINDS:
+            raise ValueError(f"there is no kind of case {self.kind!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """A maintenance duty of an app: ``run_once`` returns counts and is called every so many seconds.
+
+    One that waits for others (a tool it asks) runs ``apart``, in a thread of its own.
+    """
+
+    name: str
+    run_once: Callable[[], object]
+    every: float
+    apart: bool = False
+
+
+# Hears of holds inside the transaction that wrote them, after the rows; gets the frame.
+HoldListener = Callable[[Any, HoldNews], None]
+
+# A gate gets the question ("operation" or "step"), the transaction under whose locks it is asked, and all the subjects
+# of a batch at once; it answers for each, in their order.
+Gate = Callable[[str, Any, Sequence[Any]], Sequence[GateAnswer]]
+# Hears of cases a person is needed for, inside the transaction of the change, its runs locked and its rows written.
+CaseListener = Callable[[Any, Sequence[CaseNeed]], None]
+# Hears which calls were sent under which answers, in the transaction that commits them to be sent.
+SendListener = Callable[[Any, Sequence[tuple[Any, GateAnswer]]], None]
+# Makes a message of the outbox into what is sent, when it is sent; None: it is no longer worth sending.
+Composer = Callable[[Any, dict[str, Any]], Any]
+# A handler gets one event row (dict); it must be idempotent: events are delivered at least once.
+Handler = Callable[[dict[str, Any]], None]
+
+_gates: dict[str, Gate] = {}
+_send_listeners: dict[str, SendListener] = {}
+_hold_listeners: dict[str, HoldListener] = {}
+_case_listeners: dict[str, CaseListener] = {}
+_duties: dict[str, Duty] = {}
+_composers: dict[str, Composer] = {}
+_subscribers: dict[str, Handler] = {}
+_subjects: dict[str, Callable[..., Any]] = {}
+_verbs: dict[str, str] = {}
+_benches: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_asker: Callable[..., Any] | None = None
+
+
+def register_gate(name: str, gate: Gate) -> None:
+    """Register a synchronous question that is asked before a step or operation goes on."""
+    _gates[name] = gate
+
+
+def ask_gates(question: str, tx: Any, subjects: Sequence[Any]) -> list[GateAnswer]:
+    """Ask every gate about every subject; of a subject's answers deny wins over hold, and hold over allow."""
+    asked = [gate(question, tx, subjects) for gate in _gates.values()]
+    return [_strictest(answers) for answers in zip(*asked, strict=True)] if asked else [ALLOW] * len(subjects)
+
+
+def _strictest(answers: Sequence[GateAnswer]) -> GateAnswer:
+    for verdict in ("deny", "hold"):
+        for answer in answers:
+            if answer.verdict == verdict:
+                return answer
+    details = {name: value for answer in answers for name, value in answer.details.items()}
+    return GateAnswer("allow", details=details) if details else ALLOW
+
+
+def register_send_listener(name: str, listener: SendListener) -> None:
+    """Hear of calls that are about to be sent, with the gates' answers that let them."""
+    _send_listeners[name] = listener
+
+
+def tell_sent(tx: Any, sent: Sequence[tuple[Any, GateAnswer]]) -> None:
+    """Tell every listener of calls that the open transaction commits to be sent."""
+    for listener in _send_listeners.values():
+        listener(tx, sent)
+
+
+def register_hold_listener(name: str, listener: HoldListener) -> None:
+    """Hear of steps that begin or stop to hold for an approval, inside the transaction that moves them."""
+    _hold_listeners[name] = listener
+
+
+def tell_holds(frame: Any, news: HoldNews) -> None:
+    """Tell every listener what became of holds; called once the frame's rows are written."""
+    for listener in _hold_listeners.values():
+        listener(frame, news)
+
+
+def register_case_listener(name: str, listener: CaseListener) -> None:
+    """Hear that a person is needed, inside the transaction of the change that needs one (C8.4)."""
+    _case_listeners[name] = listener
+
+
+def need_cases(tx: Any, needs: Sequence[CaseNeed]) -> None:
+    """Ask for a person; call it after the rows are written. Asked again about an open case, it adds what is new.
+
+    A unit of work on runs says ``machine.needs.need_case`` instead: ``Frame.flush`` tells it here.
+    """
+    if needs:
+        for listener in _case_listeners.values():
+            listener(tx, needs)
+
+
+def register_duty(name: str, run_once: Callable[[], object], every: float, *, apart: bool = False) -> None:
+    """Let the scheduler call ``run_once`` every so many seconds, ``apart`` in a thread of its own."""
+    _duties[name] = Duty(name, run_once, every, apart)
+
+
+def duties() -> list[Duty]:
+    """Return the registered duties."""
+    return list(_duties.values())
+
+
+def register_composer(topic: str, composer: Composer) -> None:
+    """Say how a message of ``topic`` in the outbox is made into what is sent."""
+    _composers[topic] = composer
+
+
+def composer_of(topic: str) -> Composer:
+    """Return who makes messages of ``topic``. Raises KeyError when nobody does."""
+    return _composers[topic]
+
+
+def subscribe(name: str, handler: Handler) -> None:
+    """Read every event at least once, behind a cursor stored under ``name``."""
+    _subscribers[name] = handler
+
+
+def subscribers() -> dict[str, Handler]:
+    """Return the registered subscribers by name."""
+    return dict(_subscribers)
+
+
+def register_subject(kind: str, resume: Callable[..., Any]) -> None:
+    """Let approvals hold something of ``kind`` without importing its app; ``resume`` goes on with it."""
+    _subjects[kind] = resume
+
+
+def resume_subject(kind: str, **arguments: Any) -> Any:
+    """Go on with a held subject. Raises KeyError when nobody registered ``kind``."""
+    return _subjects[kind](**arguments)
+
+
+def register_bench(name: str, measure: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Let ``manage.py bench NAME`` measure something of an app: options in, the line to print out."""
+    _benches[name] = measure
+
+
+def benches() -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Return the registered benchmarks by name."""
+    return dict(_benches)
+
+
+def register_asker(asker: Callable[..., Any]) -> None:
+    """Say who asks people about subjects (the approvals app)."""
+    global _asker
+    _asker = asker
+
+
+def ask_people(**arguments: Any) -> Any:
+    """Ask people to decide on a subject of a registered kind, in the caller's transaction; returns the request's id.
+
+    ``tx, kind, subject_id, title, payload, requested_by`` and the terms (role, quorum, separation, expires_s, risk);
+    see ``approvals.subjects.ask_about``. The decision comes by the ``resume`` that was registered for the kind:
+    ``resume(tx=, subject_id=, granted=, actor=, request_id=, reason=)``, in the deciding transaction. Raises KeyError
+    for a kind nobody registered, RuntimeError when no app asks people.
+    """
+    if arguments["kind"] not in _subjects:
+        raise KeyError(arguments["kind"])
+    if _asker is None:
+        raise RuntimeError("no app asks people")
+    return _asker(**arguments)
+
+
+def register_verbs(verbs: dict[str, str]) -> None:
+    """Declare permissions: verb → what it allows, one sentence."""
+    _verbs.update(verbs)
+
+
+def known_verbs() -> dict[str, str]:
+    """Return every declared verb with its sentence."""
+    return dict(_verbs)

@@ -1,0 +1,1 @@
+"""The law of states: one table as data, and the one place where a status changes."""

@@ -1,0 +1,112 @@
+"""The tools that benchmarks call: they tell the measuring process when a step's body began."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from runtime.tools.contract import ToolContract, check_contract
+from runtime.tools.functions import CallContext, tool_function
+
+_local = threading.local()
+
+
+def socket_path() -> str:
+    """Return the datagram socket of this data folder; short, since such addresses hold about a hundred bytes."""
+    name = hashlib.sha256(os.fsencode(settings.QUARTERDECK_DATA)).hexdigest()[:16]
+    return str(Path(tempfile.gettempdir()) / f"quarterdeck-bench-{name}.sock")
+
+
+def send_mark(text: str, at: int) -> None:
+    """Tell whoever listens; nobody is no error."""
+    if not hasattr(_local, "socket"):
+        _local.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        _local.socket.sendto(f"{text} {os.getpid()} {at}".encode(), socket_path())
+    except OSError:
+        return
+
+
+@tool_function
+def mark(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Report ``tag`` with the time (ns since 1970) at which this line ran."""
+    at = time.time_ns()
+    send_mark(arguments["tag"], at)
+    return {}
+
+
+@tool_function
+def linger(arguments: dict[str, Any], *, context: CallContext) -> dict[str, Any]:
+    """Report as ``mark`` does, then take ``seconds``."""
+    at = time.time_ns()
+    send_mark(arguments["tag"], at)
+    context.sleep(arguments["seconds"])
+    return {}
+
+
+@tool_function
+def write(arguments: dict[str, Any], *, context: CallContext) -> dict[str, Any]:
+    """Stand for an effect outside that takes 5 ms."""
+    context.sleep(0.005)
+    return {"done": context.operation_id}
+
+
+_EFFECT: tuple[dict[str, Any], dict[str, Any]] = (
+    {"side_effect": "none", "recovery": "replayable"},
+    {"side_effect": "write", "recovery": "idempotent", "idempotency": "key"},
+)
+
+
+def contract(function: str, runs: str) -> ToolContract:
+    """Return the contract of ``bench.<function>_<runs>@1``; ``runs`` is where the call happens: inline or thread."""
+    return check_contract(
+        {
+            "name": f"bench.{function}_{runs}",
+            "version": 1,
+            "description": "Tells the benchmark when the step's body began.",
+            "adapter": "python",
+            "config": {"callable": f"{__name__}:{function}"},
+            "input_schema": {"type": "object"},
+            **_EFFECT[function == "write"],
+            "runs": runs,
+            "timeout_s": 60,
+            "owner": "quarterdeck",
+        },
+        builtin=True,
+    )
+
+
+class Marks:
+    """Receives what the tools send. Use it as a context; ``wait`` returns (process id, time in ns)."""
+
+    def __enter__(self) -> Marks:
+        Path(socket_path()).unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self._socket.bind(socket_path())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._socket.close()
+        Path(socket_path()).unlink(missing_ok=True)
+
+    def wait(self, tag: str, seconds: float = 60.0, not_from: int | None = None) -> tuple[int, int]:
+        """Return the first mark of ``tag``, of another process than ``not_from``. Raises TimeoutError."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._socket.settimeout(left)
+            try:
+                found, pid, at = self._socket.recv(4096).decode().split(" ")
+            except TimeoutError:
+                break
+            if found == tag and int(pid) != not_from:
+                return int(pid), int(at)
+        raise TimeoutError(f"{tag} did not begin within {seconds:.0f} s")

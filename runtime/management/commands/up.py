@@ -1,0 +1,193 @@
+"""`manage.py up`: the whole console on this machine, kept running until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from runtime.kernel.errors import ConfigurationError, QuarterdeckError
+from runtime.store import embedded
+from runtime.worker.children import Child
+from runtime.worker.supervisor import Supervisor, only_one
+
+MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+STOP_ORDER = ("workers", "scheduler", "heartbeat", "web", "shop")
+
+
+class Command(BaseCommand):
+    help = "Run everything: PostgreSQL (unless DATABASE_URL names one), web, workers, heartbeat and scheduler."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=8000, help="port of the web server (8000)")
+        parser.add_argument("--bind", default="127.0.0.1", help="address of the web server (127.0.0.1)")
+        parser.add_argument("--workers", type=int, default=settings.Q_CLUSTER["workers"], help="worker processes (2)")
+        parser.add_argument("--no-example", action="store_true", help="do not create the example tenant")
+        # manage.py reads it before the settings are; here it is only known.
+        parser.add_argument("--data", metavar="DIR", help="data folder instead of QUARTERDECK_DATA or .quarterdeck")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        data = Path(settings.QUARTERDECK_DATA)
+        try:
+            with only_one(data):
+                self._run(data, options)
+        except QuarterdeckError as error:
+            raise CommandError(f"{error.detail} {error.remediation}".strip()) from None
+
+    def _run(self, data: Path, options: dict[str, Any]) -> None:
+        self._refuse_taken_port(options["bind"], options["port"])
+        postgres = embedded.Server(data) if settings.QUARTERDECK_EMBEDDED else None
+        if postgres:
+            postgres.start()
+        try:
+            migrate_when_needed()
+            shop = None if options["no_example"] else ensure_example()
+        finally:
+            connections.close_all()
+        host = options["bind"] if options["bind"] not in ("0.0.0.0", "::") else "127.0.0.1"
+        url = f"http://{f'[{host}]' if ':' in host else host}:{options['port']}/"
+        os.environ.setdefault("QUARTERDECK_PUBLIC_URL", url)
+        children = self._children(options, shop)
+        order = [name for name in STOP_ORDER if any(child.name == name for child in children)]
+        supervisor = Supervisor(data, children, order, postgres=postgres, url=url)
+        once = Once(data / "example" / "seeded", [*MANAGE, "example", "seed"]) if shop else None
+        try:
+            supervisor.run(self._announce_when_ready(url, sign_ins(data) if shop else [], once))
+        finally:
+            if once is not None:
+                once.stop()
+        self.stdout.write("stopped")
+
+    def _children(self, options: dict[str, Any], shop: dict[str, Any] | None) -> list[Child]:
+        worker = {"QUARTERDECK_DB_ROLE": "worker", "QUARTERDECK_WORKERS": str(options["workers"])}
+        web = [sys.executable, "-m", "daphne", "-v", "0", "--no-server-name", "-b", options["bind"]]
+        web += ["-p", str(options["port"]), ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))]
+        where = Path(settings.BASE_DIR)
+        outside = [Child("shop", shop["command"], where)] if shop else []
+        if shop:
+            # The example's shop runs beside it on this machine, where no other tool may reach.
+            listed = filter(None, [os.environ.get("QUARTERDECK_TOOL_PRIVATE_HOSTS"), urlsplit(shop["shop"]).netloc])
+            worker["QUARTERDECK_TOOL_PRIVATE_HOSTS"] = ",".join(listed)
+        return [
+            *outside,
+            Child("web", web, where, {"QUARTERDECK_DB_ROLE": "web"}),
+            Child("heartbeat", [*MANAGE, "heartbeat"], where, worker),
+            Child("workers", [*MANAGE, "worker"], where, worker),
+            Child("scheduler", [*MANAGE, "scheduler"], where, worker),
+        ]
+
+    def _announce_when_ready(self, url: str, sign_ins: list[str], once: Once | None) -> Callable[[], None]:
+        """Return a callback that asks /readyz until it answers 200, prints the address and starts what runs once."""
+        waiting, begun, next_look, told = True, time.monotonic(), 0.0, False
+
+        def on_tick() -> None:
+            nonlocal waiting, next_look, told
+            now = time.monotonic()
+            if not waiting and once is not None:
+                once.look()
+            if not waiting or now < next_look:
+                return
+            next_look = now + (0.2 if now - begun < 15 else 2.0)
+            if reasons := not_ready(url):
+                if now - begun > 30 and not told:
+                    told = True
+                    self.stderr.write(f"not ready yet: {reasons}")
+            else:
+                waiting = False
+                self.stdout.write(f"Quarterdeck is ready at {url}")
+                for line in sign_ins:
+                    self.stdout.write(f"  sign in as {line}")
+                self.stdout.flush()
+
+        return on_tick
+
+    def _refuse_taken_port(self, bind: str, port: int) -> None:
+        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((bind, port))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"The web server cannot listen on {bind}:{port} ({error.strerror}).",
+                    remediation="Name another --port.",
+                ) from None
+
+
+def not_ready(url: str) -> str:
+    """Return what /readyz finds missing, or an empty string when it answers 200."""
+    try:
+        with urllib.request.urlopen(f"{url}readyz", timeout=2):
+            return ""
+    except urllib.error.HTTPError as answer:
+        return answer.read().decode(errors="replace")
+    except OSError as error:
+        return str(error) or "no answer"
+
+
+def migrate_when_needed() -> None:
+    """Apply migrations when some are missing; a warm start only asks."""
+    from django.db.migrations.executor import MigrationExecutor
+
+    executor = MigrationExecutor(connections["owner"])
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        call_command("migrate", verbosity=0, interactive=False)
+
+
+def ensure_example() -> dict[str, Any]:
+    """Make what is missing of the example and return {tenant, shop, command}; ``command`` starts its shop.
+
+    The example lies above this package, so it is asked for by the name of its command.
+    """
+    said = StringIO()
+    call_command("example", "ensure", stdout=said)
+    answer: dict[str, Any] = json.loads(said.getvalue())
+    return answer
+
+
+def sign_ins(data: Path) -> list[str]:
+    """Return the example's sign-ins as lines to print, as far as their passwords were made here."""
+    path = data / "example_sign_ins"
+    known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return [f"{name}: {password}" for name, password in known.items()]
+
+
+class Once:
+    """A command that runs once in the background, and again at the next start only if it failed."""
+
+    def __init__(self, mark: Path, command: list[str]) -> None:
+        self.mark = mark
+        self.child = None if mark.exists() else Child("seed", command, Path(settings.BASE_DIR))
+        self.begun = False
+
+    def look(self) -> None:
+        """Start it, or see whether it has ended."""
+        if self.child is None:
+            return
+        if not self.begun:
+            self.begun = True
+            self.child.start()
+        elif (status := self.child.reap()) is not None:
+            if status == 0:
+                self.mark.touch()
+            self.child = None
+
+    def stop(self) -> None:
+        """End it if it still runs."""
+        if self.child is not None:
+            self.child.stop(0.0)

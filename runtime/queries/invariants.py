@@ -1,0 +1,145 @@
+"""The numbered invariants of the law of states, searched for on the live database (state-machine.md, "Invariants")."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime.journal import audit
+from runtime.queries.rebuild import rebuild_in
+from runtime.store.directory import TenantRow
+from runtime.store.tx import plain_tx, tenant_tx
+
+MOST = 100
+SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """One of the law's numbers; ``queries`` search a tenant's rows, ``walls`` the catalog."""
+
+    number: int
+    name: str
+    queries: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()
+    covers: str = ""
+
+    @property
+    def checked(self) -> bool:
+        return bool(self.queries or self.walls or self.number in (3, 11))
+
+
+def _named(number: int, *names: str) -> tuple[str, ...]:
+    return tuple(f"invariant_{number}_{name}" for name in names)
+
+
+INVARIANTS = (
+    Invariant(
+        1,
+        "one applied result per execution version; no second send without a proof of absence",
+        _named(1, "results", "sends"),
+    ),
+    Invariant(2, "owner_epoch only grows", _named(2, "epochs", "rows")),
+    Invariant(
+        3,
+        "run_seq is gapless and the events rebuild the rows",
+        _named(3, "gapless", "counters", "operations", "undoing"),
+        covers=f"the fold on the newest {SAMPLE} runs of each tenant",
+    ),
+    Invariant(
+        4,
+        "terminal states are never left",
+        _named(4, "law", "ended_runs", "after_the_end", "superseded", "moved_after"),
+    ),
+    Invariant(5, "every change has its event, every act its audit", _named(5, "steps", "runs", "operations", "acts")),
+    Invariant(
+        6,
+        "nothing new starts while it may not",
+        _named(6, "starts", "parked", "tokens", "gates", "grants", "decisions"),
+    ),
+    Invariant(7, "what is not settled has an owner", _named(7, "operations", "runs", "waits", "held")),
+    Invariant(
+        8,
+        "tenants do not see each other",
+        walls=("wall_row_security", "wall_policies", "wall_grants", "wall_roles", "wall_functions", "wall_triggers"),
+    ),
+    Invariant(9, "cost events add up at every level", covers="nothing: this version meters no costs"),
+    Invariant(10, "replay, shadow and dry runs reach no tool that writes", covers="nothing: no such modes yet"),
+    Invariant(11, "the audit chain verifies"),
+    Invariant(
+        12,
+        "an outcome is an authorised verifier's; force completes nothing",
+        _named(12, "completed", "outcomes", "forced"),
+    ),
+)
+
+
+@dataclass(slots=True)
+class Finding:
+    """What was found of one invariant over all tenants; ``ok`` is None where nothing was checked."""
+
+    invariant: Invariant
+    breaches: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool | None:
+        return not self.breaches if self.invariant.checked else None
+
+    def add(self, where: str, rows: Iterable[tuple[Any, Any]]) -> None:
+        """Take (id, problem) rows; at most MOST are kept."""
+        for row_id, problem in rows:
+            if len(self.breaches) < MOST:
+                self.breaches.append(str(row_id))
+                self.problems.append(f"{where} {row_id}: {problem}".strip())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {number, name, ok, breaches: [ids], problems: [sentences]}, ``covers`` where it is not everything."""
+        one = self.invariant
+        body = {
+            "number": one.number,
+            "name": one.name,
+            "ok": self.ok,
+            "breaches": self.breaches,
+            "problems": self.problems,
+        }
+        return {**body, "covers": one.covers} if one.covers else body
+
+
+def check_invariants(tenants: Iterable[TenantRow], *, sample: int = SAMPLE, using: str = "default") -> list[Finding]:
+    """Search for breaches in the given tenants, and in the walls between all of them; one finding per invariant.
+
+    ``sample`` bounds how many runs of a tenant are folded from their events.
+    """
+    findings = {one.number: Finding(one) for one in INVARIANTS}
+    for tenant in tenants:
+        for number, rows in breaches_of(tenant.id, sample=sample, using=using):
+            findings[number].add(tenant.slug, rows)
+    with plain_tx(using=using) as tx:
+        for one in INVARIANTS:
+            for name in one.walls:
+                findings[one.number].add("", tx.rows(name, (MOST,)))
+    return list(findings.values())
+
+
+def breaches_of(
+    tenant_id: uuid.UUID, *, sample: int = SAMPLE, using: str = "default"
+) -> list[tuple[int, list[tuple[Any, ...]]]]:
+    """Return (number, [(id, problem)]) of one tenant, for each search that found something."""
+    found = []
+    for one in INVARIANTS:
+        for name in one.queries:
+            # A transaction each: none of them holds back the vacuum for long.
+            with tenant_tx(tenant_id, using=using) as tx:
+                if rows := tx.rows(name, (MOST,)):
+                    found.append((one.number, rows))
+    with tenant_tx(tenant_id, using=using) as tx:
+        runs = [row[0] for row in tx.rows("invariant_3_sample", (sample,))]
+    for run_id in runs:
+        with tenant_tx(tenant_id, using=using) as tx:
+            found += [(3, [(run_id, line)]) for line in rebuild_in(tx, run_id)[:5]]
+    report = audit.verify(tenant_id, using=using)
+    found += [(11, [(breach["number"], breach["problem"])]) for breach in report.breaches]
+    return found

@@ -1,0 +1,110 @@
+"""Reads of what belongs to one run and spans its steps: side effects, attempts, checkpoints, acts of people."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from runtime.access import verbs as v
+from runtime.access.authorize import authorize, may
+from runtime.kernel.actor import Actor
+from runtime.models.effects import OPERATION_OPEN
+from runtime.queries.base import Page, content, cursor_of, hexed, parsed, position_of, reading
+from runtime.queries.runs import present_event
+from runtime.store.tx import tenant_tx
+
+AUDIT_WINDOW = 20_000
+OPERATION_BOUND = 500
+
+
+def database_now(*, actor: Actor) -> datetime:
+    """Return ``qd_now()``: ages and countdowns on a page are told by the clock that decides. Verb ``run.read``."""
+    with reading(actor, v.RUN_READ) as tx:
+        return tx.now()
+
+
+def list_operations(*, actor: Actor, run_id: uuid.UUID, node: str | None = None) -> list[dict[str, Any]]:
+    """Return the run's side effects in the order of their intents, without payloads. Verb ``operation.read``.
+
+    At most OPERATION_BOUND, or all of one ``node`` up to it; of more those that are open before all others.
+    ``consistency`` is what the tool's contract says about its answers: idempotency, recovery and its query tool.
+    """
+    wanted: dict[str, Any] = {"run": run_id, "node": node, "at": None, "id": None, "first": list(OPERATION_OPEN)}
+    with reading(actor, v.OPERATION_READ) as tx:
+        rows = tx.dicts("run_operations", {**wanted, "limit": OPERATION_BOUND})
+    return [_present_operation(row) for row in sorted(rows, key=lambda row: (row["intended_at"], row["id"]))]
+
+
+def page_operations(*, actor: Actor, run_id: uuid.UUID, cursor: str | None = None, limit: int = 50) -> Page:
+    """Return a page of what :func:`list_operations` returns, however many there are. Verb ``operation.read``."""
+    name = f"operations.{run_id}"
+    at, last = position_of(name, actor, cursor) or (None, None)
+    wanted: dict[str, Any] = {"run": run_id, "node": None, "at": at, "id": last, "first": [], "limit": limit + 1}
+    with reading(actor, v.OPERATION_READ) as tx:
+        rows = tx.dicts("run_operations", wanted)
+    following = None
+    if len(rows) > limit:
+        rows = rows[:limit]
+        following = cursor_of(name, actor, [rows[-1]["intended_at"].isoformat(), str(rows[-1]["id"])])
+    return Page([_present_operation(row) for row in rows], following)
+
+
+def _present_operation(row: dict[str, Any]) -> dict[str, Any]:
+    contract = content(row.pop("contract")) or {}
+    row["consistency"] = {name: contract.get(name) for name in ("idempotency", "query", "compensation")}
+    row["tool"] = f"{row['tool']}@{row.pop('tool_version')}"
+    row["payload_sha256"], row["response_sha256"] = hexed(row["payload_sha256"]), hexed(row["response_sha256"])
+    row["error"] = parsed(row["error"])
+    return row
+
+
+def list_attempts(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
+    """Return every attempt of the run with its worker and that worker's lease, by start. Verb ``run.read``."""
+    with reading(actor, v.RUN_READ) as tx:
+        rows = tx.dicts("run_attempts", (run_id,))
+    for row in rows:
+        row["error"] = parsed(row["error"])
+    return rows
+
+
+def list_node_events(*, actor: Actor, run_id: uuid.UUID, node: str) -> list[dict[str, Any]]:
+    """Return the events of one node in order, after RUN_CREATED; at most 2,000. Verb ``run.read``."""
+    with reading(actor, v.RUN_READ) as tx:
+        return [present_event(row) for row in tx.dicts("node_events", {"run": run_id, "node": node})]
+
+
+def list_checkpoints(*, actor: Actor, run_id: uuid.UUID) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return (node, execution version) → what was persisted for it, without the output. Verb ``run.read``."""
+    with reading(actor, v.RUN_READ) as tx:
+        rows = tx.dicts("run_checkpoints", (run_id,))
+    for row in rows:
+        row["output_sha256"] = hexed(row["output_sha256"])
+    return {(row["node"], row["execution_version"]): row for row in rows}
+
+
+def list_run_audit(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
+    """Return the acts of people and services on the run, newest first. Verb ``audit.read``."""
+    authorize(actor, v.AUDIT_READ)
+    with reading(actor, v.AUDIT_READ) as tx:
+        rows = tx.dicts("run_audit", {"run": run_id, "window": AUDIT_WINDOW})
+    for row in rows:
+        row["details"] = (content(row.pop("body")) or {}).get("details")
+        row["sha256"], row["previous_sha256"] = hexed(row["sha256"]), hexed(row["previous_sha256"])
+    return rows
+
+
+def permitted(*, actor: Actor, run_id: uuid.UUID, verbs: Iterable[str]) -> frozenset[str]:
+    """Return which of ``verbs`` the actor may do on this run; object permissions on its workflow count too.
+
+    For showing or hiding a button, never for a change: the action asks again.
+    """
+    wanted = list(verbs)
+    allowed = {verb for verb in wanted if may(actor, verb)}
+    if len(allowed) < len(set(wanted)) and actor.user_id is not None:
+        with tenant_tx(actor.tenant_id) as tx:
+            row = tx.one("workflow_of_run", (run_id,))
+        if row is not None:
+            allowed |= {verb for verb in wanted if verb not in allowed and may(actor, verb, row[0])}
+    return frozenset(allowed)

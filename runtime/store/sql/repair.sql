@@ -1,0 +1,49 @@
+-- name: overdue_cases
+SELECT tenant_id, id FROM qd_overdue_cases(%s);
+
+-- name: settled_cases
+SELECT tenant_id, id FROM qd_settled_cases(%s);
+
+-- name: operation_lock
+-- One operation by its id, locked after its run and steps (engine.md 1).
+SELECT {operation}, response FROM qd_operation WHERE tenant_id = %s AND id = %s FOR UPDATE;
+
+-- name: epoch_line
+-- Who owned which attempt of a step, when, and what became of it.
+SELECT a.number, a.owner_epoch, a.worker_session_id, w.host, w.pid, a.started_at, a.finished_at, a.outcome
+FROM qd_attempt a LEFT JOIN qd_worker_session w ON w.id = a.worker_session_id
+WHERE a.run_id = %s AND a.step_id = %s ORDER BY a.number;
+
+-- name: case_step
+SELECT s.id, s.node, s.kind, s.status, s.cause, s.version, s.owner_epoch, s.attempt, s.execution_version, s.superseded,
+  s.error, s.forced, s.started_at, s.finished_at
+FROM qd_step s WHERE s.id = %s;
+
+-- name: case_operation
+SELECT o.id, o.business_key, o.status, o.version, o.sends, o.external_ref, o.error, o.recovery, o.next_query_at,
+  o.intended_at, o.sent_at, o.settled_at, o.attempt, o.owner_epoch, o.execution_version
+FROM qd_operation o WHERE o.id = %s;
+
+-- name: case_facets
+-- How the open cases that are due first divide.
+SELECT kind, count(*) AS total, count(*) FILTER (WHERE due_at <= %(now)s) AS overdue,
+  count(*) FILTER (WHERE owner = %(owner)s) AS mine, count(*) FILTER (WHERE owner IS NULL) AS unowned
+FROM (SELECT kind, due_at, owner FROM qd_case WHERE state <> 'resolved' ORDER BY due_at, id LIMIT %(bound)s) c
+GROUP BY kind ORDER BY kind;
+
+-- name: orders_of_operation
+-- The orders to undo an operation, newest first, with the step that works on each; those given up to a moment.
+SELECT c.step_id, c.run_id, s.node, s.status, c.tool, c.business_key, c.deadline, c.requested_by, c.requested_at
+FROM qd_compensation c LEFT JOIN qd_step s ON s.id = c.step_id
+WHERE c.operation_id = %(operation)s AND c.requested_at <= %(until)s ORDER BY c.requested_at DESC, c.id DESC;
+
+-- name: run_unlocked
+-- A run as it stands, to foresee from; who changes it locks it.
+SELECT {run} FROM qd_run WHERE id = %s;
+
+-- name: due_bulk_repairs
+SELECT tenant_id, id FROM qd_due_bulk_repairs(%s);
+
+-- name: queue_age
+-- How long the step that waits longest for a worker has waited, over all tenants, in seconds.
+SELECT coalesce(extract(epoch FROM qd_now() - qd_oldest_queued()), 0)::float8;

@@ -1,0 +1,55 @@
+-- name: insert_tasks
+-- A request key that is there already inserts nothing; the caller then compares the payload's hash.
+INSERT INTO qd_task (id, workflow_version_id, workflow_name, name, goal, request_key, payload_sha256, input, priority, pool,
+  agent, session_id, scope, success, retry, budget, timeout_seconds, scheduled_at, data_time, deadline, created_by,
+  created_at, tenant_id, state)
+SELECT u.id, u.wv, u.wn, u.name, u.goal, u.rk, u.sha, u.input, u.priority, u.pool, u.agent, u.session, u.scope::jsonb,
+  u.success::jsonb, u.retry::jsonb, u.budget::jsonb, u.timeout, u.scheduled, u.data_time, u.deadline, u.by, u.at,
+  %s::uuid, '{}'
+FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::int[],
+            %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::float8[],
+            %s::timestamptz[], %s::timestamptz[], %s::timestamptz[], %s::text[], %s::timestamptz[])
+  u(id, wv, wn, name, goal, rk, sha, input, priority, pool, agent, session, scope, success, retry, budget, timeout,
+    scheduled, data_time, deadline, by, at)
+ON CONFLICT (tenant_id, workflow_name, request_key) WHERE request_key IS NOT NULL DO NOTHING
+RETURNING id;
+
+-- name: tasks_by_request_key
+SELECT t.workflow_name, t.request_key, t.id, t.payload_sha256,
+  (SELECT r.id FROM qd_run r WHERE r.task_id = t.id ORDER BY r.created_at, r.id LIMIT 1)
+FROM qd_task t WHERE (t.workflow_name, t.request_key) IN (SELECT * FROM unnest(%s::text[], %s::text[]));
+
+-- name: latest_run_of_task
+SELECT id, status FROM qd_run WHERE task_id = %s ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: insert_runs
+INSERT INTO qd_run (id, task_id, workflow_version_id, manifest_id, rerun_of_id, parent_step_id, trace_id, status, version,
+  seq, priority, deadline, n_steps, n_open, n_live, n_timer, n_hold_approval, n_hold_external, n_unknown, n_bad,
+  n_open_operations, created_at, started_at, finished_at, tenant_id, reason, cancel_requested, paused)
+SELECT u.*, %s::uuid, '', false, false
+FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::int[],
+            %s::bigint[], %s::int[], %s::timestamptz[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[],
+            %s::int[], %s::int[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[]) u;
+
+-- name: sessions_by_key
+-- A session that is there is read without a lock: submits into one session do not wait for each other.
+SELECT key, id FROM qd_session WHERE key = ANY(%s);
+
+-- name: insert_sessions
+-- Somebody else may be making the same one: this waits for them and then inserts nothing.
+INSERT INTO qd_session (id, tenant_id, key, context, created_by, created_at)
+SELECT u.id, %s::uuid, u.key, '{}', %s, qd_now() FROM unnest(%s::uuid[], %s::text[]) u(id, key)
+ON CONFLICT (tenant_id, key) DO NOTHING;
+
+-- name: artifacts_for_reference
+SELECT id, sha256, expires_at IS NOT NULL FROM qd_artifact WHERE id = ANY(%s) AND content IS NOT NULL;
+
+-- name: keep_artifacts
+-- What is referred to expires no more, unless it has expired meanwhile.
+UPDATE qd_artifact SET expires_at = NULL WHERE id = ANY(%s) AND content IS NOT NULL RETURNING id;
+
+-- name: purge_expired_artifacts
+-- Uploads that nothing came to refer to: the content goes, the digest stays.
+UPDATE qd_artifact SET content = NULL WHERE id IN (
+  SELECT id FROM qd_artifact WHERE expires_at <= qd_now() AND content IS NOT NULL ORDER BY id LIMIT %s
+  FOR NO KEY UPDATE SKIP LOCKED) RETURNING id;

@@ -1,0 +1,49 @@
+"""Which addresses a tool may be connected to, whatever its contract says and a name resolves to (C3.2, C7.4)."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from runtime.kernel.conf import conf
+from runtime.tools.contract import is_closed_address
+
+_SHARED = ipaddress.ip_network("100.64.0.0/10")  # carriers' and cloud providers' inner addresses
+
+
+def refused(url: str, address: str) -> str | None:
+    """Return why a connection to ``address``, made for ``url``, is refused; None when it may be used.
+
+    Link-local and metadata addresses are closed to everybody. Private and loopback ones are open only where the
+    installation lists the host, its address or its network in QUARTERDECK_TOOL_PRIVATE_HOSTS.
+    """
+    if is_closed_address(address):
+        return "The name leads to a link-local or metadata address."
+    if not is_private(address):
+        return None
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if _listed((parts.hostname or "").lower(), port, address):
+        return None
+    return "The name leads to a private address that QUARTERDECK_TOOL_PRIVATE_HOSTS does not list."
+
+
+def is_private(address: str) -> bool:
+    """Say whether an IP address is one of this machine, of a private network, or of no network at all."""
+    ip = ipaddress.ip_address(address.split("%", 1)[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return not ip.is_global or (ip.version == 4 and ip in _SHARED)
+
+
+def _listed(host: str, port: int, address: str) -> bool:
+    ip = ipaddress.ip_address(address.split("%", 1)[0])
+    names = {host, address, f"{host}:{port}", f"{address}:{port}", f"[{address}]:{port}"}
+    for entry in conf().tool_private_hosts:
+        if entry == "*" or entry.lower() in names:
+            return True
+        try:
+            if "/" in entry and ip in ipaddress.ip_network(entry, strict=False):
+                return True
+        except ValueError:
+            continue
+    return False

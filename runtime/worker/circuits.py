@@ -1,0 +1,60 @@
+"""Circuit breakers: a tool that fails again and again is left alone, then tried by one call (B4.2).
+
+Told in the completing transaction, by compare-and-set in the statement itself; a tool that answers, if only to refuse,
+is there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+from runtime.kernel.conf import conf
+from runtime.kernel.ids import uuid7
+from runtime.store.arrays import arrays
+from runtime.store.tx import Tx
+from runtime.tools.outcome import TRANSIENT_CLASSES
+from runtime.worker.gates import Gates
+from runtime.worker.work import Report
+
+_ANSWERS = frozenset({"business", "not_found", "permission", "validation"})
+_AT_ONCE = 500
+
+
+def tell_circuits(tx: Tx, gates: Gates, reports: Sequence[Report]) -> dict[uuid.UUID, int]:
+    """Count failures and successes of tools; return the breakers that closed, with how many parked steps go on.
+
+    Their rows are locked in one order before the first is changed: two tellers wait for each other, never in a circle.
+    """
+    answered: set[str] = set()
+    broken: Counter[tuple[str, str]] = Counter()
+    for report in reports:
+        tool = report.claimed.node.tool
+        if tool is None or report.adopted_from is not None:
+            continue
+        error = report.error or {}
+        if report.outcome == "succeeded" or (error.get("class") in _ANSWERS and error.get("sent") is not False):
+            if gates.troubled(tool):
+                answered.add(tool)
+        elif error.get("class") in TRANSIENT_CLASSES and error.get("sent") is not False:
+            broken[tool, error["class"]] += 1
+    closed: dict[uuid.UUID, int] = {}
+    rows = [(uuid7(), *pair, n) for pair, n in sorted(broken.items())]
+    if rows:
+        tx.send("add_breakers", (tx.tenant_id, *arrays("utt", [row[:3] for row in rows])))
+    if tools := sorted(answered.union(tool for tool, _class in broken)):
+        tx.send("lock_breakers", arrays("t", [(tool,) for tool in tools]))
+    if answered:
+        closed = {row[0]: _AT_ONCE for row in tx.rows("mend_circuits", arrays("t", [(t,) for t in sorted(answered)]))}
+    if rows:
+        _ids, names, classes, counts = arrays("utti", rows)
+        tx.send(
+            "break_circuits",
+            {
+                "tools": names, "classes": classes, "counts": counts,
+                "threshold": conf().breaker_failures, "seconds": conf().breaker_seconds,
+                "longest": 10 * conf().breaker_seconds, "window": conf().breaker_window_seconds,
+            },
+        )  # fmt: skip
+    return closed

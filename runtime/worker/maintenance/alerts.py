@@ -1,0 +1,221 @@
+"""Alert rules: what is wrong now, grouped; told after a grace, closed quietly when it heals (A9.9).
+
+Each round compares what the rules find with the alerts that are open. Nothing is told twice, and what heals within the
+grace is told to nobody.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from runtime.actions.notices import secret_of
+from runtime.kernel import seams
+from runtime.kernel.conf import conf
+from runtime.kernel.ids import uuid7
+from runtime.kernel.messages import Mail, Webhook
+from runtime.store import directory
+from runtime.store.links import page_link
+from runtime.store.tx import Tx, plain_tx, tenant_tx
+
+TOPIC = "alert.opened"
+FAILED_WINDOW_SECONDS = 900.0
+OUTBOX_OLD_SECONDS = 600.0
+# Alerts that a duty opens when it mends something: nothing is wrong any more, and it is told all the same.
+TOLD_BY_DUTIES = "stranded_runs:"
+_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Finding:
+    """Things of one kind that are wrong now, and what they are called together."""
+
+    rule: str
+    severity: str
+    what: str
+    subjects: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return f"{self.what[:280]} ({len(self.subjects)})"
+
+    def shown(self) -> str:
+        return orjson.dumps(self.subjects[:_SHOWN]).decode()
+
+
+class _Found(dict[str, Finding]):
+    """Findings by fingerprint."""
+
+    def add(self, group: str, rule: str, severity: str, what: str, subject: dict[str, Any]) -> None:
+        """Count one more of a group."""
+        fingerprint = f"{rule}:{group}"[:300]
+        if fingerprint not in self:
+            self[fingerprint] = Finding(rule, severity, what)
+        self[fingerprint].subjects.append(subject)
+
+
+def evaluate() -> dict[str, int]:
+    """Look at every tenant once; returns counts of alerts opened, closed and told."""
+    counts = {"opened": 0, "closed": 0, "told": 0}
+    with plain_tx() as tx:
+        lost = tx.rows("alert_lost_workers")
+        waiting = tx.rows("backlog", (conf().queue_high_water + 1,))[0][0]
+    for tenant in directory.all_tenants():
+        if not tenant.suspended:
+            with tenant_tx(tenant.id) as tx:
+                _compare(tx, _findings(tx, lost, waiting), counts)
+                counts["told"] += _tell(tx)
+    return counts
+
+
+def _findings(tx: Tx, lost: list[tuple[Any, ...]], waiting: int) -> _Found:
+    found = _Found()
+    for operation_id, run_id, key, tool in tx.rows("alert_unknown_operations"):
+        subject = _subject("operation", operation_id, run_id, key)
+        found.add(tool, "unknown_operations", "critical", f"Effects of unknown outcome: {tool}", subject)
+    for run_id, workflow, evidence in tx.rows("alert_attention"):
+        subject = _subject("run", run_id, run_id, evidence or "")
+        found.add(workflow, "needs_attention", "critical", f"Runs that need attention: {workflow}", subject)
+    for run_id, workflow, node, kind, message in tx.rows("alert_failed_runs", (FAILED_WINDOW_SECONDS,)):
+        where, subject = (
+            f"{workflow}, step {node}" if node else workflow,
+            _subject("run", run_id, run_id, message or ""),
+        )
+        found.add(
+            f"{where}:{kind or ''}", "failed_runs", "warning", f"Failed runs: {where}, {kind or 'ended'}", subject
+        )
+    for step_id, run_id, node, _age in tx.rows("alert_old_steps", (conf().queue_old_seconds,)):
+        subject = _subject("step", step_id, run_id, node)
+        found.add("", "queue_old", "warning", "Steps that are ready and are not started", subject)
+    for message_id, topic, error in tx.rows("alert_outbox_old", (OUTBOX_OLD_SECONDS,)):
+        subject = _subject("message", message_id, None, f"{topic}: {error or 'not tried yet'}")
+        found.add("", "outbox_old", "warning", "Messages that do not leave", subject)
+    for message_id, topic, reason in tx.rows("alert_quarantined"):
+        subject = _subject("message", message_id, None, f"{topic}: {reason}")
+        found.add(topic, "quarantined", "warning", f"Messages in quarantine: {topic}", subject)
+    for session_id, host, pid, reason in lost:
+        subject = _subject("worker", session_id, None, f"process {pid}: {reason}")
+        if reason == "no_progress":
+            found.add(host, "worker_stalled", "critical", f"Workers alive without progress: {host}", subject)
+        else:
+            found.add(host, "worker_lost", "critical", f"Workers lost and not replaced: {host}", subject)
+    for breaker_id, tool, error_class, failures in tx.rows("alert_open_breakers"):
+        subject = _subject("breaker", breaker_id, None, f"{error_class}: {failures} failures")
+        found.add(tool, "circuit_open", "warning", f"Calls held back, the tool keeps failing: {tool}", subject)
+    _add_backlog(tx, found, waiting)
+    return found
+
+
+def _add_backlog(tx: Tx, found: _Found, waiting: int) -> None:
+    """Warn when the tenant's own queue, or everybody's, is so long that low priority is refused already."""
+    own = tx.rows("own_backlog", {"most": conf().tenant_high_water + 1})[0][0]
+    if own >= conf().tenant_high_water / 2 or waiting >= conf().queue_high_water / 2:
+        subject = _subject("queue", tx.tenant_id or uuid.UUID(int=0), None, f"steps of this tenant that wait: {own}")
+        found.add("", "queue_full", "warning", "So much waits that new work is refused, low priority first", subject)
+
+
+def _subject(kind: str, subject_id: uuid.UUID, run_id: uuid.UUID | None, label: str) -> dict[str, Any]:
+    return {"kind": kind, "id": str(subject_id), "run_id": str(run_id) if run_id else None, "label": label[:200]}
+
+
+def _compare(tx: Tx, found: dict[str, Finding], counts: dict[str, int]) -> None:
+    now = tx.now()
+    gone: list[uuid.UUID] = []
+    for alert_id, fingerprint, count, subjects, _first_at, _notified_at in tx.rows("alerts_open"):
+        finding = found.pop(fingerprint, None)
+        if finding is None:
+            if fingerprint.startswith(TOLD_BY_DUTIES) and (now - _first_at).total_seconds() < FAILED_WINDOW_SECONDS:
+                continue
+            gone.append(alert_id)
+            continue
+        known = {one["id"] for one in (orjson.loads(subjects) if isinstance(subjects, str | bytes) else subjects)}
+        fresh = any(one["id"] not in known for one in finding.subjects[:_SHOWN])
+        if fresh or count != len(finding.subjects):
+            last = now if fresh or len(finding.subjects) > count else _first_at
+            tx.send("alert_update", (finding.title, finding.shown(), len(finding.subjects), last, alert_id))
+    for fingerprint, finding in found.items():
+        tx.send(
+            "alert_insert",
+            (
+                uuid7(), tx.tenant_id, fingerprint, finding.rule, finding.severity, finding.title, finding.shown(),
+                len(finding.subjects), now, now,
+            ),
+        )  # fmt: skip
+        counts["opened"] += 1
+    if gone:
+        tx.send("alerts_close", (gone,))
+        counts["closed"] += len(gone)
+
+
+def _tell(tx: Tx) -> int:
+    """Write the messages of alerts that have stood for the grace; without a target, to those on call."""
+    due = tx.rows("alerts_to_tell", (conf().alert_grace_seconds,))
+    if not due:
+        return 0
+    targets = tx.rows("notice_targets")
+    now = tx.now()
+    for alert_id, rule in due:
+        wanted = [row[0] for row in targets if _wants(row[3], rule)]
+        for target_id in wanted if targets else [None]:
+            payload = {"alert_id": str(alert_id), "target_id": str(target_id) if target_id else None}
+            tx.send("outbox_insert", (uuid7(), tx.tenant_id, uuid7(), TOPIC, orjson.dumps(payload).decode(), now))
+    return len(due)
+
+
+def _wants(rules: Any, rule: str) -> bool:
+    chosen = orjson.loads(rules) if isinstance(rules, str | bytes) else rules
+    return chosen is None or rule in chosen
+
+
+def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
+    """Make the message of one alert for one target; None when it has healed or the target is gone."""
+    row = tx.one("alert_for_message", (uuid.UUID(payload["alert_id"]),))
+    if row is None or row[8] is not None:
+        return None
+    link = page_link(tx, "/now/")
+    if payload["target_id"] is None:
+        to = [address for (address,) in tx.rows("addresses_of_role", ("oncall",))]
+        return _mail(to, row, link) if to else None
+    target_id = uuid.UUID(payload["target_id"])
+    target = tx.one("notice_target", (target_id,))
+    if target is None:
+        return None
+    return _mail([target[1]], row, link) if target[0] == "mail" else _webhook(target_id, target[1], row, link)
+
+
+def _mail(to: list[str], row: tuple[Any, ...], link: str) -> Mail:
+    subjects = _shown(row)
+    lines = [row[3], "", *(f"- {one['kind']} {one['id']} {one['label']}" for one in subjects)]
+    if row[5] > len(subjects):
+        lines.append(f"- … {row[5]} in all")
+    lines += ["", f"Since {row[6].strftime('%Y-%m-%d %H:%M:%S')} UTC", "", link]
+    return Mail(to=to, subject=f"[{row[2]}] {' '.join(row[3].split())}"[:200], text="\n".join(lines))
+
+
+def _webhook(target_id: uuid.UUID, url: str, row: tuple[Any, ...], link: str) -> Webhook:
+    data = {
+        "id": row[0],
+        "rule": row[1],
+        "severity": row[2],
+        "title": row[3],
+        "subjects": _shown(row),
+        "count": row[5],
+        "first_at": row[6],
+        "last_at": row[7],
+        "link": link,
+    }
+    body = orjson.dumps({"type": TOPIC, "timestamp": row[6], "data": data}, default=str, option=orjson.OPT_UTC_Z)
+    return Webhook(
+        url=url, secret=secret_of(target_id), message_id=f"alert_{row[0].hex}_{target_id.hex[:12]}", body=body
+    )
+
+
+def _shown(row: tuple[Any, ...]) -> list[dict[str, Any]]:
+    value: list[dict[str, Any]] = orjson.loads(row[4]) if isinstance(row[4], str | bytes) else row[4]
+    return value
+
+
+seams.register_composer(TOPIC, compose)

@@ -1,0 +1,70 @@
+"""The reconciler: asks tools about operations nobody knows the outcome of, and settles them by what they say (B4.4).
+
+A batch is claimed with expiry, each question is asked outside of any transaction, and what follows is a compare-and-set
+under the run's lock. Any number may run at once; one that dies leaves operations that fall due again by themselves.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from django.db import connections
+
+from runtime.kernel.errors import NotFound
+from runtime.store.tx import plain_tx, tenant_tx
+from runtime.tools.query import QUERY_SECONDS, ask, read_question
+from runtime.worker.maintenance.each import attempt, by_tenant
+from runtime.worker.verification import settle_finding
+
+_BATCH = 32
+_AT_ONCE = 8
+_EXPIRY_SECONDS = 2 * QUERY_SECONDS + 20.0
+
+
+def reconcile() -> dict[str, int]:
+    """Ask about what is due, several at once; returns how many operations are in which status after it."""
+    claimed = claim()
+    if not claimed:
+        return {}
+    with ThreadPoolExecutor(min(_AT_ONCE, len(claimed)), thread_name_prefix="reconcile") as pool:
+        return dict(Counter(status for status in pool.map(_one, claimed) if status))
+
+
+def claim() -> list[tuple[uuid.UUID, uuid.UUID]]:
+    """Take operations that are due, each for one asker; returns (tenant, operation)."""
+    with plain_tx() as tx:
+        rows = tx.rows("due_queries", (_BATCH,))
+    found: list[tuple[uuid.UUID, uuid.UUID]] = []
+    for tenant_id, operations in by_tenant(rows).items():
+        attempt("reconcile", tenant_id, partial(_claim, tenant_id, [row[0] for row in operations], found))
+    return found
+
+
+def _claim(tenant_id: uuid.UUID, operations: list[uuid.UUID], found: list[tuple[uuid.UUID, uuid.UUID]]) -> int:
+    with tenant_tx(tenant_id) as tx:
+        mine = [row[0] for row in tx.rows("claim_queries", (_EXPIRY_SECONDS, operations))]
+    found += [(tenant_id, operation_id) for operation_id in mine]
+    return len(mine)
+
+
+def _one(due: tuple[uuid.UUID, uuid.UUID]) -> str:
+    """Ask about one operation and settle it; returns its status, empty when others held the rows."""
+    status: list[str] = []
+    try:
+        attempt("reconcile", due[0], partial(_ask_and_settle, *due, status))
+    finally:
+        connections.close_all()
+    return status[0] if status else ""
+
+
+def _ask_and_settle(tenant_id: uuid.UUID, operation_id: uuid.UUID, status: list[str]) -> int:
+    try:
+        with tenant_tx(tenant_id) as tx:
+            question = read_question(tx, operation_id)
+    except NotFound:
+        return 0
+    status.append(settle_finding(question, ask(question)))
+    return 1

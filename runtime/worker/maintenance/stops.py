@@ -1,0 +1,84 @@
+"""What goes on when an emergency stop is lifted or its time is over."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from runtime.actions.base import WORK_CHANNEL
+from runtime.graph.plans import plan_of
+from runtime.graph.propagate import go_on, settle
+from runtime.machine.frame import Frame
+from runtime.store.tx import plain_tx, tenant_tx
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_runs, by_tenant
+from runtime.worker.stops import Standing, everywhere
+
+_BATCH = 500
+_AFTER = timedelta(seconds=5)
+
+
+class Releaser:
+    """Queues steps that no stop holds back any more; it looks for them only after a stop has ended."""
+
+    def __init__(self) -> None:
+        # A fresh scheduler does not know what ended before it began: it looks once.
+        self._seen: object = self
+
+    def run_once(self) -> int:
+        """Return how many steps went on."""
+        with plain_tx() as tx:
+            row = tx.one("last_stop_end")
+            ended = row[0] if row else None
+            if ended == self._seen:
+                return 0
+            fresh = ended is not None and tx.now() - ended < _AFTER
+        standing = everywhere()
+        seen, done, released = set[tuple[Any, ...]](), set[tuple[Any, ...]](), 0
+        while rows := _page(seen):
+            seen.update(rows)
+            for tenant_id, pairs in by_tenant(rows).items():
+                released += attempt_runs("stops", tenant_id, pairs, partial(_release, tenant_id, standing, done))
+        # What could not be looked at is so at the next turn. And a worker that still remembers the stop may hold a step
+        # back a moment after its end.
+        self._seen = self if fresh or len(done) < len(seen) else ended
+        return released
+
+
+def _page(seen: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the next stopped steps: however many another stop still holds back, those behind them are looked at."""
+    with plain_tx() as tx:
+        rows = tx.rows("stopped_steps", (_BATCH + len(seen),))
+    return [row for row in rows if row not in seen]
+
+
+def _release(
+    tenant_id: uuid.UUID, standing: list[Standing], done: set[tuple[Any, ...]], pairs: list[tuple[Any, ...]]
+) -> int:
+    """Let a tenant's steps go on and return how many; they are added to ``done`` once that is committed."""
+    released = 0
+    with tenant_tx(tenant_id, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
+        frame = Frame(tx, plan_of)
+        frame.lock({run_id for run_id, _node in pairs})
+        frame.load([pair for pair in pairs if pair[0] in frame.runs])
+        for run_id, node in pairs:
+            run = frame.runs.get(run_id)
+            step = run.steps.get(node) if run is not None else None
+            if (
+                run is None
+                or step is None
+                or (run.ended and not step.undoes)
+                or (step.status, step.cause) != ("waiting", "stopped")
+            ):
+                continue
+            tool = run.plan.nodes[node].tool
+            if not any(stop.covers(tenant_id, tool, run.plan.name) for stop in standing):
+                go_on(run, step, reason="the stop is over")
+                released += 1
+        settle(frame)
+        frame.flush()
+        if released:
+            tx.notify(WORK_CHANNEL)
+    done.update(pairs)
+    return released

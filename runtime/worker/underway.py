@@ -1,0 +1,57 @@
+"""The calls in a worker's slots, and the asks to end them (C5.5)."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+
+from runtime.worker.execute import Prepared
+
+# Every worker hears every ask of the installation; the newest are kept for calls that are about to begin.
+_MOST_KEPT = 1024
+
+
+class UnderWay(dict[uuid.UUID, Prepared]):
+    """Calls by step. The drain's thread puts them in and takes them out, the listener's thread asks them to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.missed = False  # nobody listened for a while: asks to end may have passed by
+        self._lock = threading.Lock()
+        self._asked: OrderedDict[uuid.UUID, int] = OrderedDict()
+
+    def begin(self, prepared: Prepared) -> None:
+        """Take a call in that is about to begin; one that was asked to end meanwhile is told at once."""
+        with self._lock:
+            self[prepared.claimed.step_id] = prepared
+            self._tell(prepared)
+
+    def tell(self, prepared: Prepared) -> None:
+        """Tell a call that begins outside of the slots whether it was asked to end."""
+        if self._asked:
+            with self._lock:
+                self._tell(prepared)
+
+    def end(self, step_id: uuid.UUID) -> None:
+        """Let go of a call that is over."""
+        with self._lock:
+            self.pop(step_id, None)
+
+    def ask(self, step_id: uuid.UUID, owner_epoch: int) -> None:
+        """Ask a call to end, if it is of this epoch or an older one; one that has not begun yet finds it then.
+
+        Its step was killed, or its run cancelled. A child process is killed after a grace.
+        """
+        with self._lock:
+            prepared = self.get(step_id)
+            if prepared is None:
+                self._asked[step_id] = owner_epoch
+                if len(self._asked) > _MOST_KEPT:
+                    self._asked.popitem(last=False)
+            elif prepared.claimed.owner_epoch <= owner_epoch:
+                prepared.cancel.set()
+
+    def _tell(self, prepared: Prepared) -> None:
+        if prepared.claimed.owner_epoch <= self._asked.pop(prepared.claimed.step_id, -1):
+            prepared.cancel.set()
