@@ -1,0 +1,133 @@
+"""Proposing a policy, trying it on the past, and activating it, which itself needs another person (C5.3, A10.2)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import orjson
+
+from approvals.policy import check_rules, compiled
+from approvals.subjects import ask_about
+from approvals.trying import COUNTS, tried
+from approvals.verbs import POLICY
+from runtime.access import verbs as v
+from runtime.access.authorize import authorize
+from runtime.actions.acting import insist
+from runtime.actions.base import check_reason, frame
+from runtime.journal import audit
+from runtime.kernel.actor import Actor
+from runtime.kernel.canonical import digest
+from runtime.kernel.ids import uuid7
+from runtime.store.tx import Tx, tenant_tx
+
+KIND = "policy"
+MOST_TRIED = 1000
+
+
+def propose_policy(*, actor: Actor, rules: Any, note: str) -> dict[str, Any]:
+    """Write a new version of the tenant's rules and ask another admin to activate it.
+
+    Returns {policy_id, version, sha256, state, approval_id, tried}: ``tried`` is what it would have said of the past,
+    which is what the approver is shown. Raises BadInput naming the place, PermissionDenied. Verbs as for trying.
+    """
+    _permit(actor)
+    text, data = check_reason(note, required=True), check_rules(rules)
+    return insist(lambda: _propose(actor, data, text))
+
+
+def _propose(actor: Actor, data: bytes, text: str) -> dict[str, Any]:
+    with frame(actor) as unit:
+        tx, policy_id = unit.tx, uuid7()
+        tx.send("policy_serial", (tx.tenant_id,))
+        words = {"id": policy_id, "tenant": tx.tenant_id, "rules": data, "sha256": digest(data), "note": text}
+        row = tx.one("policy_insert", {**words, "by": actor.label})
+        assert row is not None
+        version, found = row[0], tried(tx, compiled(row[0], data), MOST_TRIED)
+        approval_id = _ask_admins(tx, actor, policy_id, version, data, text, found)
+        answer = {
+            "policy_id": str(policy_id),
+            "version": version,
+            "sha256": digest(data).hex(),
+            "state": "proposed",
+            "approval_id": str(approval_id),
+        }
+        audit.record(
+            tx,
+            actor=actor,
+            verb=POLICY,
+            subject_kind=KIND,
+            subject_id=policy_id,
+            result="proposed",
+            reason=text,
+            details={name: answer[name] for name in ("version", "sha256", "approval_id")},
+        )
+    return {**answer, "tried": found}
+
+
+def _ask_admins(
+    tx: Tx, actor: Actor, policy_id: uuid.UUID, version: int, data: bytes, note: str, found: dict[str, Any]
+) -> uuid.UUID | None:
+    """Ask another admin to activate a version: they see its rules, what it replaces and what the dry run came to."""
+    active = tx.one("policy_active")
+    payload = {
+        "version": version,
+        "replaces": None if active is None else active[0],
+        "rules": orjson.loads(data),
+        "on_the_past": {name: found[name] for name in COUNTS},
+    }
+    approval_id = ask_about(
+        tx=tx,
+        kind=KIND,
+        subject_id=str(policy_id),
+        title=f"Activate policy {version}",
+        goal=note,
+        payload=payload,
+        requested_by=actor.label,
+        role="admin",
+        risk="high",
+    )
+    tx.send("policy_asked", (approval_id, policy_id))
+    return approval_id
+
+
+def try_policy(*, actor: Actor, rules: Any, limit: int = MOST_TRIED) -> dict[str, Any]:
+    """Say what rules would have said of the newest ``limit`` requests' calls and as many that were sent unasked.
+
+    Writes nothing. Returns what ``approvals.trying.tried`` does. Raises BadInput naming the place, PermissionDenied.
+    Verbs ``policy.propose`` and ``payload.read``: a rule's answer tells of what it read.
+    """
+    _permit(actor)
+    data = check_rules(rules)
+    with tenant_tx(actor.tenant_id) as tx:
+        return tried(tx, compiled(0, data), min(limit, MOST_TRIED))
+
+
+def _permit(actor: Actor) -> None:
+    authorize(actor, POLICY)
+    authorize(actor, v.PAYLOAD_READ)
+
+
+def resume_policy(*, tx: Tx, subject_id: str, granted: bool, actor: Actor, request_id: uuid.UUID, reason: str) -> None:
+    """Activate an approved version in the deciding transaction, or close a rejected one; the seam calls it."""
+    policy_id = uuid.UUID(subject_id)
+    tx.send("policy_serial", (tx.tenant_id,))
+    row = tx.one("policy_lock", (policy_id,))
+    if row is None or row[1] != "proposed":
+        return
+    retired = None
+    if granted:
+        retired = tx.one("policy_retire")
+        tx.send("policy_activate", (policy_id,))
+    else:
+        tx.send("policy_reject", (policy_id,))
+    audit.record(
+        tx,
+        actor=actor,
+        verb="policy.activate",
+        subject_kind=KIND,
+        subject_id=policy_id,
+        result="active" if granted else "rejected",
+        reason=reason,
+        details={"version": row[0], "approval_id": str(request_id), "retired": None if retired is None else retired[0]},
+    )

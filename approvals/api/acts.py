@@ -1,0 +1,288 @@
+"""approvals/{id}/…: what is done with a request beside deciding it. Each address takes a POST and calls one action."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from approvals import queries
+from approvals.actions import handling, times
+from approvals.actions.answer import answer_input
+from approvals.actions.bulk import decide_many
+from approvals.actions.delegations import add_delegation, end_delegation
+from approvals.actions.policies import propose_policy, try_policy
+from approvals.actions.propose import propose_edit
+from approvals.actions.revoke import revoke_grant
+from approvals.api import shapes
+from approvals.verbs import ANSWER, DECIDE, POLICY, READ
+from runtime.access.authorize import authorize
+from runtime.api.base import Endpoint, describe
+from runtime.api.http import json_body, path_id
+from runtime.api.schemas import ID, TEXT, many, shape
+from runtime.kernel.errors import BadInput
+from runtime.kernel.schemas import Compiled, compile_schema
+
+
+@cache
+def _body(name: str) -> Compiled:
+    return compile_schema(getattr(shapes, name))
+
+
+def _read(request: Request, approval_id: str, name: str) -> tuple[uuid.UUID, dict[str, Any]]:
+    return path_id(approval_id, "approval"), json_body(request, _body(name))
+
+
+class _Act(Endpoint):
+    def answer(self, request: Request, approval_id: str, body: str, action: Any) -> Response:
+        authorize(self.actor, DECIDE)
+        wanted, value = _read(request, approval_id, body)
+        return Response(action(actor=self.actor, request_id=wanted, **value))
+
+
+class Propose(_Act):
+    """An edited proposal."""
+
+    @describe(
+        "Edit the arguments: a new proposal supersedes this one and needs its own approval",
+        tag="approvals",
+        name="propose_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.PROPOSE_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "PROPOSE_BODY", propose_edit)
+
+
+class Claim(_Act):
+    """Taking a request on."""
+
+    @describe(
+        "Take a request on: nobody else decides it meanwhile",
+        tag="approvals",
+        name="claim_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.CLAIM_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "CLAIM_BODY", handling.claim_request)
+
+
+class Release(_Act):
+    """Giving a request back."""
+
+    @describe(
+        "Give a request back to everybody of its role",
+        tag="approvals",
+        name="release_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.REASON_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "REASON_BODY", handling.release_request)
+
+
+class Delegate(_Act):
+    """Handing a request over."""
+
+    @describe(
+        "Hand a request over to a member, who alone decides it then",
+        tag="approvals",
+        name="delegate_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.DELEGATE_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "DELEGATE_BODY", handling.delegate_request)
+
+
+class Extend(_Act):
+    """A later deadline."""
+
+    @describe(
+        "Give more time; what was asked stays the same",
+        tag="approvals",
+        name="extend_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.EXTEND_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "EXTEND_BODY", times.extend_request)
+
+
+class Escalate(_Act):
+    """Asking somebody else now."""
+
+    @describe(
+        "Ask the next of the ladder, or a role, now",
+        tag="approvals",
+        name="escalate_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.ESCALATE_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "ESCALATE_BODY", times.escalate_request)
+
+
+class Revoke(_Act):
+    """Taking a grant back."""
+
+    @describe(
+        "Take back what was approved and is not used up",
+        tag="approvals",
+        name="revoke_approval",
+        answers={200: shapes.STANDING},
+        body=shapes.REVOKE_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        return self.answer(request, approval_id, "REVOKE_BODY", revoke_grant)
+
+
+class Comments(Endpoint):
+    """Comments on a request."""
+
+    @describe(
+        "Comment on a request; @name tells a member",
+        tag="approvals",
+        name="comment_approval",
+        answers={201: shape({"approval_id": ID, "mentions": many(TEXT)})},
+        body=shapes.COMMENT_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        authorize(self.actor, READ)
+        wanted, value = _read(request, approval_id, "COMMENT_BODY")
+        answer = handling.comment_request(actor=self.actor, request_id=wanted, text=value["text"])
+        return Response(answer, status=201)
+
+
+class Input(Endpoint):
+    """The answer to a step that asks for an input."""
+
+    @describe(
+        "Answer a step that asks for an input; the answer is its output and approves nothing",
+        tag="approvals",
+        name="answer_input",
+        answers={200: shapes.DECIDED},
+        body=shapes.INPUT_BODY,
+    )
+    def post(self, request: Request, step_id: str) -> Response:
+        authorize(self.actor, ANSWER)
+        wanted = path_id(step_id, "step")
+        return Response(answer_input(actor=self.actor, step_id=wanted, **json_body(request, _body("INPUT_BODY"))))
+
+
+class Bulk(Endpoint):
+    """One decision on several requests of one shape."""
+
+    @describe(
+        "Decide several requests of one shape, each as it was shown; answers for each",
+        tag="approvals",
+        name="decide_approvals",
+        answers={200: shapes.BULK_ANSWER},
+        body=shapes.BULK_BODY,
+    )
+    def post(self, request: Request) -> Response:
+        authorize(self.actor, DECIDE)
+        return Response(decide_many(actor=self.actor, **json_body(request, _body("BULK_BODY"))))
+
+
+class Delegations(Endpoint):
+    """Who stands in for whom."""
+
+    @describe(
+        "List delegations from or to you; an admin sees all",
+        tag="approvals",
+        name="list_delegations",
+        answers={200: shape({"items": many(shapes.DELEGATION)})},
+    )
+    def get(self, request: Request) -> Response:
+        self.params.done()
+        return Response({"items": queries.list_delegations(actor=self.actor)})
+
+    @describe(
+        "Let a member decide in your place until a day",
+        tag="approvals",
+        name="add_delegation",
+        answers={201: shapes.DELEGATION},
+        body=shapes.DELEGATION_BODY,
+    )
+    def post(self, request: Request) -> Response:
+        authorize(self.actor, DECIDE)
+        value = json_body(request, _body("DELEGATION_BODY"))
+        times_of = {name: _time(value[name], name) for name in ("starts_at", "ends_at") if name in value}
+        answer = add_delegation(
+            actor=self.actor, to=value["to"], reason=value["reason"], whose=value.get("from"), **times_of
+        )
+        return Response(answer, status=201)
+
+
+class EndDelegation(Endpoint):
+    """The end of a delegation."""
+
+    @describe(
+        "End a delegation now",
+        tag="approvals",
+        name="end_delegation",
+        answers={200: shape({"delegation_id": ID, "ended": shapes.FLAG})},
+        body=shapes.CLAIM_BODY,
+    )
+    def post(self, request: Request, delegation_id: str) -> Response:
+        authorize(self.actor, DECIDE)
+        json_body(request, _body("CLAIM_BODY"))
+        return Response(end_delegation(actor=self.actor, delegation_id=path_id(delegation_id, "delegation")))
+
+
+def _time(text: str, name: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        mend = "Write a time like 2026-12-24T18:00:00Z."
+        raise BadInput("It is no RFC 3339 time with a zone.", where=f"/{name}", remediation=mend)
+    return at
+
+
+class Policies(Endpoint):
+    """Rules that say which writing calls need people."""
+
+    @describe(
+        "List policies, the newest first",
+        tag="approvals",
+        name="list_policies",
+        answers={200: shape({"items": many(shapes.POLICY)})},
+    )
+    def get(self, request: Request) -> Response:
+        self.params.done()
+        return Response({"items": queries.list_policies(actor=self.actor)})
+
+    @describe(
+        "Propose a policy; another admin activates it by deciding its request",
+        tag="approvals",
+        name="propose_policy",
+        answers={201: shapes.PROPOSED_POLICY},
+        body=shapes.POLICY_BODY,
+    )
+    def post(self, request: Request) -> Response:
+        authorize(self.actor, POLICY)
+        answer = propose_policy(actor=self.actor, **json_body(request, _body("POLICY_BODY")))
+        return Response(answer, status=201)
+
+
+class TryPolicy(Endpoint):
+    """What rules would have said of the past."""
+
+    @describe(
+        "Try rules on the newest requests; nothing is written",
+        tag="approvals",
+        name="try_policy",
+        answers={200: shapes.TRIED},
+        body=shapes.TRY_BODY,
+    )
+    def post(self, request: Request) -> Response:
+        authorize(self.actor, POLICY)
+        return Response(try_policy(actor=self.actor, **json_body(request, _body("TRY_BODY"))))

@@ -1,0 +1,250 @@
+"""What the endpoints of this app read and answer, as JSON Schema."""
+
+from __future__ import annotations
+
+from approvals.actions.decide import DECISIONS
+from approvals.law import ON_TIMEOUT, RISKS, SEPARATIONS, STATES
+from approvals.policy import RULES_SCHEMA
+from approvals.trying import COUNTS, DIFFERENCES
+from runtime.access.roles import ROLES
+from runtime.api.schemas import ANY, COUNT, ID, SHA256, TEXT, TIME, many, maybe, shape
+
+_VERSION = {"type": "integer", "minimum": 1, "maximum": 32767, "description": "The version you were shown."}
+_HASH = {**SHA256, "description": "The hash of what you were shown."}
+_REASON = {"type": "string", "maxLength": 2000, "description": "Kept in the audit."}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 150, "description": "A member's user name."}
+_SECONDS = {"type": "number", "exclusiveMinimum": 0, "maximum": 7_776_000}
+DECIDE_BODY = shape(
+    {"decision": {"enum": list(DECISIONS)}, "version": _VERSION, "payload_hash": _HASH},
+    {"comment": _REASON},
+    closed=True,
+)
+PROPOSE_BODY = shape(
+    {
+        "arguments": {**ANY, "description": "What the call sends instead."},
+        "version": _VERSION,
+        "payload_hash": _HASH,
+        "comment": _REASON,
+    },
+    {"node": {**TEXT, "description": "Which call, where the request permits several."}},
+    closed=True,
+)
+CLAIM_BODY = shape({}, {"version": _VERSION}, closed=True)
+REASON_BODY = shape({}, {"reason": _REASON}, closed=True)
+REVOKE_BODY = shape({"reason": _REASON}, closed=True)
+DELEGATE_BODY = shape({"to": _NAME, "reason": _REASON}, {"version": _VERSION}, closed=True)
+EXTEND_BODY = shape(
+    {"seconds": {**_SECONDS, "description": "Until when, from now."}, "reason": _REASON},
+    {"version": _VERSION},
+    closed=True,
+)
+ESCALATE_BODY = shape(
+    {"reason": _REASON},
+    {
+        "role": {"enum": sorted(ROLES), "description": "Whom to ask; by default the next of its ladder."},
+        "version": _VERSION,
+    },
+    closed=True,
+)
+COMMENT_BODY = shape({"text": {**_REASON, "minLength": 1}}, closed=True)
+BULK_BODY = shape(
+    {
+        "decision": {"enum": list(DECISIONS)},
+        "items": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 100,
+            "items": shape({"id": ID, "version": _VERSION, "payload_hash": _HASH}, closed=True),
+        },
+    },
+    {"comment": _REASON, "confirm": {**TEXT, "description": "What is asked for above low risk: `approve N`."}},
+    closed=True,
+)
+DELEGATION_BODY = shape(
+    {"to": _NAME, "ends_at": TIME, "reason": _REASON},
+    {"starts_at": TIME, "from": {**_NAME, "description": "In whose place; by an admin only. By default your own."}},
+    closed=True,
+)
+INPUT_BODY = shape(
+    {"value": {**ANY, "description": "The answer; it fits the form that the request shows."}},
+    {"version": _VERSION, "payload_hash": _HASH, "comment": _REASON},
+    closed=True,
+)
+FLAG = {"type": "boolean"}
+LISTED = {
+    "id": ID,
+    "kind": {
+        "enum": ["node", "call", "input", "subject"],
+        "description": "An approval node, one call that lacks a grant, an input, or a subject that is no step.",
+    },
+    "subject_kind": TEXT,
+    "workflow": TEXT,
+    "run_id": maybe(ID),
+    "task_id": maybe(ID),
+    "step_id": maybe(ID),
+    "node": TEXT,
+    "title": TEXT,
+    "role": TEXT,
+    "state": {"enum": list(STATES)},
+    "version": COUNT,
+    "payload_hash": SHA256,
+    "calls": COUNT,
+    "target": maybe(TEXT),
+    "requested_by": TEXT,
+    "created_at": TIME,
+    "deadline": maybe(TIME),
+    "decided_at": maybe(TIME),
+    "decided_by": maybe(TEXT),
+    "closed_at": maybe(TIME),
+    "outcome_reason": TEXT,
+    "problem": maybe(TEXT),
+    "risk": {"enum": list(RISKS)},
+    "quorum": COUNT,
+    "approvals": COUNT,
+    "assignee": maybe(TEXT),
+    "level": COUNT,
+    "editor": maybe(TEXT),
+    "on_timeout": {"enum": list(ON_TIMEOUT)},
+    "may_decide": FLAG,
+}
+_ACTION = shape(
+    {
+        "node": TEXT,
+        "tool": TEXT,
+        "business_key": TEXT,
+        "arguments_hash": SHA256,
+        "edited": FLAG,
+        "contract_hash": SHA256,
+        "operation_id": maybe(ID),
+        "consumed_at": maybe(TIME),
+    }
+)
+_DECISION = shape(
+    {
+        "decision": {"enum": list(DECISIONS)},
+        "actor": TEXT,
+        "for_actor": maybe(TEXT),
+        "version": COUNT,
+        "comment": TEXT,
+        "at": TIME,
+    }
+)
+_NOTE = shape({"kind": TEXT, "actor": TEXT, "text": TEXT, "details": maybe(ANY), "at": TIME})
+_PROPOSAL = shape({"id": ID, "version": COUNT, "state": {"enum": list(STATES)}, "editor": maybe(TEXT)})
+WHOLE = shape(
+    {
+        **LISTED,
+        "goal": TEXT,
+        "action_hash": SHA256,
+        "actions": many(_ACTION),
+        "decisions": many(_DECISION),
+        "approvals": COUNT,
+        "separation": {"enum": list(SEPARATIONS)},
+        "notes": many(_NOTE),
+        "deciders": many(shape({"actor": TEXT, "role": TEXT})),
+        "proposals": many(_PROPOSAL),
+        "supersedes": maybe(ID),
+        "superseded_by": maybe(ID),
+        "assigned_by": maybe(TEXT),
+        "blocked": maybe({**TEXT, "description": "The code of why you may not decide it."}),
+        "revision": {**COUNT, "description": "How often people changed it: claims, hand-overs, more time, voices."},
+        "start_by": maybe(TIME),
+        "target_version": maybe(TEXT),
+        "comment": TEXT,
+        "now": TIME,
+        "redacted": FLAG,
+    },
+    {
+        "shown": {**ANY, "description": "Exactly what payload_hash is the hash of (RFC 8785); needs payload.read."},
+        "answer": {**ANY, "description": "What was answered to a request for an input; needs payload.read."},
+        "changes": {**many(ANY), "description": "What it changes of the proposal before, leaf by leaf, with types."},
+        "changes_cut": {**FLAG, "description": "It changes more than `changes` lists; compare `shown`."},
+    },
+)
+DECIDED = shape(
+    {
+        "approval_id": ID,
+        "decision": {"enum": list(DECISIONS)},
+        "state": {"enum": list(STATES)},
+        "version": COUNT,
+        "payload_hash": SHA256,
+        "approvals": COUNT,
+        "quorum": COUNT,
+        "decided_by": maybe(TEXT),
+        "decided_at": maybe(TIME),
+        "run_id": maybe(ID),
+        "step_id": maybe(ID),
+        "step_status": maybe(TEXT),
+        "run_status": maybe(TEXT),
+        "replayed": FLAG,
+    },
+    {"start_by": maybe(TIME)},
+)
+STANDING = shape(
+    {
+        "approval_id": ID,
+        "state": {"enum": list(STATES)},
+        "version": COUNT,
+        "payload_hash": SHA256,
+        "role": TEXT,
+        "level": COUNT,
+        "assignee": maybe(TEXT),
+        "assigned_by": maybe(TEXT),
+        "deadline": maybe(TIME),
+    },
+    {"supersedes": ID},
+)
+BULK_ANSWER = shape(
+    {
+        "decision": {"enum": list(DECISIONS)},
+        "decided": COUNT,
+        "refused": COUNT,
+        "items": many(shape({"id": ID, "ok": FLAG})),
+    }
+)
+DELEGATION = shape(
+    {"delegation_id": ID, "from": TEXT, "to": TEXT, "starts_at": TIME, "ends_at": TIME},
+    {
+        "reason": TEXT,
+        "created_by": TEXT,
+        "created_at": TIME,
+        "ended_at": maybe(TIME),
+        "ended_by": maybe(TEXT),
+        "active": FLAG,
+    },
+)
+_RULES = {**RULES_SCHEMA, "description": "Rules in CEL, read from the top; the first that holds decides, none: denied."}
+_DECIDE = {"enum": ["allow", "approval", "deny"]}
+TRY_BODY = shape({"rules": _RULES}, {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}, closed=True)
+POLICY_BODY = shape({"rules": _RULES, "note": _REASON}, closed=True)
+_PAST = shape(
+    {
+        "kind": {"enum": ["request", "sent"]},
+        "id": {**ID, "description": "Of the request, or of the operation that was sent unasked."},
+        "decide": _DECIDE,
+        "rule": maybe(TEXT),
+        "reason": TEXT,
+        "differs": {"enum": [*DIFFERENCES, ""], "description": "How the rules differ from what happened."},
+        **dict.fromkeys(("state", "tool", "workflow", "node", "requester"), TEXT),
+        "at": TIME,
+    }
+)
+TRIED = shape({**dict.fromkeys(COUNTS, COUNT), "items": many(_PAST)})
+PROPOSED_POLICY = shape(
+    {"policy_id": ID, "version": COUNT, "sha256": SHA256, "state": TEXT, "approval_id": ID, "tried": TRIED}
+)
+POLICY = shape(
+    {
+        "policy_id": ID,
+        "version": COUNT,
+        "rules": ANY,
+        "sha256": SHA256,
+        "note": TEXT,
+        "state": {"enum": ["proposed", "active", "retired", "rejected"]},
+        "approval_id": maybe(ID),
+        "created_by": TEXT,
+        "created_at": TIME,
+        "activated_at": maybe(TIME),
+        "ended_at": maybe(TIME),
+    }
+)

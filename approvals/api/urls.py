@@ -1,0 +1,27 @@
+"""The addresses of this app under ``/api/v1/``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from approvals.api import acts, views
+
+urlpatterns = [
+    path("approvals/", views.Approvals.as_view()),
+    path("approvals/bulk/", acts.Bulk.as_view()),
+    path("approvals/<str:approval_id>/", views.Approval.as_view()),
+    path("approvals/<str:approval_id>/decide/", views.Decide.as_view()),
+    path("approvals/<str:approval_id>/propose/", acts.Propose.as_view()),
+    path("approvals/<str:approval_id>/claim/", acts.Claim.as_view()),
+    path("approvals/<str:approval_id>/release/", acts.Release.as_view()),
+    path("approvals/<str:approval_id>/delegate/", acts.Delegate.as_view()),
+    path("approvals/<str:approval_id>/extend/", acts.Extend.as_view()),
+    path("approvals/<str:approval_id>/escalate/", acts.Escalate.as_view()),
+    path("approvals/<str:approval_id>/revoke/", acts.Revoke.as_view()),
+    path("approvals/<str:approval_id>/comments/", acts.Comments.as_view()),
+    path("steps/<str:step_id>/input/", acts.Input.as_view()),
+    path("policies/", acts.Policies.as_view()),
+    path("policies/try/", acts.TryPolicy.as_view()),
+    path("delegations/", acts.Delegations.as_view()),
+    path("delegations/<str:delegation_id>/end/", acts.EndDelegation.as_view()),
+]

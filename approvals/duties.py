@@ -1,0 +1,111 @@
+"""What time does to requests: it warns, reminds, escalates or rejects as the policy says; it never approves (A7.3)."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import Any
+
+from approvals.actions.times import climb
+from approvals.asked import Asked, lock_request
+from approvals.terms import last_call
+from approvals.writing import note, tell
+from runtime.actions.acting import Act
+from runtime.actions.base import frame
+from runtime.actions.holds import pass_decision
+from runtime.kernel import seams
+from runtime.kernel.actor import engine
+from runtime.kernel.errors import Conflict, MoveRefused, NotFound
+from runtime.machine.frame import Frame
+from runtime.store.tx import plain_tx
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt
+
+_BATCH = 200
+TIMEOUT = "timeout"
+
+
+def expire_requests() -> int:
+    """Reject or escalate pending requests whose deadline has passed, as their policy says; returns how many."""
+    return _each("due_approvals", _expire)
+
+
+def remind() -> int:
+    """Warn at half the time, remind when a tenth is left, and say once that a kept one is overdue; returns how many."""
+    return _each("approval_reminders", _remind)
+
+
+def close_idle() -> int:
+    """Close grants that nothing can use any more: lapsed, or void because their run has ended; returns how many."""
+    return _each("idle_approvals", _close)
+
+
+def _each(query: str, act: Any) -> int:
+    with plain_tx() as tx:
+        rows = tx.rows(query, (_BATCH,))
+    # What is wrong with one request, or who holds its run, must not keep the others waiting.
+    return sum(attempt(query, tenant_id, partial(_one, tenant_id, request_id, act)) for tenant_id, request_id in rows)
+
+
+def _one(tenant_id: uuid.UUID, request_id: uuid.UUID, act: Any) -> int:
+    try:
+        with frame(engine(tenant_id), lock_timeout_ms=LOCK_TIMEOUT_MS) as unit:
+            return int(act(unit, lock_request(unit, request_id)))
+    except NotFound:
+        return 0
+
+
+def _expire(unit: Frame, asked: Asked) -> bool:
+    """Do what the policy says. A person who decided first has won: the row is locked, and looked at again."""
+    now = unit.tx.now()
+    if asked.state != "pending" or asked.on_timeout == "keep" or asked.deadline is None or asked.deadline > now:
+        return False
+    if asked.on_timeout == "escalate" and asked.ladder:
+        note(unit.tx, asked.id, "escalate", "engine", "", climb(unit.tx, asked, now))
+        return True
+    unit.tx.send("approval_close", {"to": "rejected", "from": "pending", "reason": TIMEOUT, "ids": [asked.id]})
+    assert unit.tx.tenant_id is not None
+    actor = engine(unit.tx.tenant_id)
+    if asked.step_id is None:
+        seams.resume_subject(
+            asked.subject_kind, tx=unit.tx, subject_id=asked.subject_id, granted=False, actor=actor,
+            request_id=asked.id, reason=TIMEOUT,
+        )  # fmt: skip
+        return True
+    run, step = unit.step(asked.step_id)
+    act = Act(unit, run, actor, TIMEOUT)
+    try:
+        pass_decision(act, step, granted=False, payload={"approval_id": str(asked.id), "reason": TIMEOUT})
+    except (Conflict, MoveRefused):
+        # The run is being ended by somebody else, who also ends the step; the request is closed all the same.
+        return True
+    act.close()
+    return True
+
+
+def _remind(unit: Frame, asked: Asked) -> bool:
+    now, until = unit.tx.now(), asked.deadline
+    if asked.state != "pending" or until is None:
+        return False
+    overdue, last = until <= now, last_call(asked.created_at, until)
+    if overdue and asked.on_timeout != "keep":
+        return False
+    why = "overdue" if overdue else "warned" if asked.reminders == 0 else "reminded"
+    following = None if overdue else last if last is not None and last > now else until
+    if following == until and asked.on_timeout != "keep":
+        following = None
+    unit.tx.send("approval_reminded", (following, asked.id, asked.revision))
+    note(unit.tx, asked.id, why, "engine")
+    tell(unit.tx, asked.id, now, why)
+    return True
+
+
+def _close(unit: Frame, asked: Asked) -> bool:
+    if asked.state != "approved" or asked.run_id is None:
+        return False
+    run = unit.runs[asked.run_id]
+    if run.ended or run.cancel_requested:
+        to, reason = "voided", "run cancelled" if run.cancel_requested else "run ended"
+    else:
+        to, reason = "lapsed", "not started in time"
+    unit.tx.send("approval_close", {"to": to, "from": "approved", "reason": reason, "ids": [asked.id]})
+    return True

@@ -1,0 +1,237 @@
+"""The gate before a side effect: a call behind an approval needs a grant for exactly itself (invariant 6, C5.6).
+
+Skipping or forcing an approval step grants nothing. Asked in the transaction that commits the intent: what it lets
+through is used up in that transaction, by that operation, or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from approvals.gating import gated_by
+from approvals.law import SEPARATIONS
+from approvals.people import ADMIN, still_speaks
+from approvals.policies import active_policy
+from approvals.policy import Policy, Verdict, facts_of
+from runtime.kernel.seams import ALLOW, GateAnswer
+from runtime.store import locks
+from runtime.store.tx import Tx
+from runtime.worker.execute import Prepared
+
+# Approvals that were never asked because the branch was not taken, or because another branch of an OR join won.
+_NOT_ASKED = ("branch", "or_lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One permitted call of a decided request; field order is that of the query ``approval_grants``."""
+
+    id: uuid.UUID
+    request_id: uuid.UUID
+    run_id: uuid.UUID
+    node: str
+    tool: str
+    contract_sha256: bytes
+    business_key: str
+    arguments_sha256: bytes
+    operation_id: uuid.UUID | None
+    kind: str
+    asked_at: str
+    asked_by: uuid.UUID
+    state: str
+    lapsed: bool | None
+    role: str
+    quorum: int
+    separation: str
+    arguments: bytes | None
+    prepared_sha256: bytes | None
+    target: str | None
+    target_version: str | None
+
+    def covers(self, item: Prepared) -> bool:
+        """Say whether this is the very call that was approved, whatever else became of the grant.
+
+        Where a person edited it, the call is known by what the workflow itself would send.
+        """
+        contract = item.tool.contract
+        prepared = self.arguments_sha256 if self.prepared_sha256 is None else self.prepared_sha256
+        return (
+            self.run_id == item.claimed.run_id
+            and self.node == item.claimed.node.id
+            and self.tool == contract.reference
+            and bytes(self.contract_sha256) == contract.digest
+            and self.business_key == item.claimed.business_key
+            and bytes(prepared) == item.input_sha256
+        )
+
+    @property
+    def used(self) -> bool:
+        return self.operation_id is not None
+
+
+def gate(question: str, tx: Tx, items: Sequence[Prepared]) -> list[GateAnswer]:
+    """Answer for each writing call whether it may be sent: by the tenant's policy, and by the workflow's approvals."""
+    if question != "operation":
+        return [ALLOW] * len(items)
+    policy = active_policy(tx)
+    gated: dict[uuid.UUID, Sequence[str]] = {}
+    for item in items:
+        plan = item.claimed.plan
+        approvals = gated_by(tx, plan).get(item.claimed.node.id) if plan.asks else None
+        if approvals:
+            gated[item.claimed.step_id] = approvals
+    if policy is None and not gated:
+        return [ALLOW] * len(items)
+    asking = [item for item in items if policy is not None or item.claimed.step_id in gated]
+    pairs = {(item.claimed.run_id, name) for item in asking for name in gated.get(item.claimed.step_id, ())}
+    steps = {(row[1], row[2]): (row[6], row[7], row[0]) for row in locks.step_rows(tx, pairs)} if pairs else {}
+    runs = sorted({item.claimed.run_id for item in asking})
+    grants = _usable(tx, [Grant(*row) for row in tx.rows("approval_grants", (runs,))])
+    answers = []
+    for item in items:
+        wanted = gated.get(item.claimed.step_id, ())
+        using, answer = _workflow(item, wanted, steps, [grant for grant in grants if grant.covers(item)])
+        answers.append((item, using, answer))
+    return [answer for _item, _using, answer in answers] if policy is None else _judged(tx, policy, answers)
+
+
+def _judged(
+    tx: Tx, policy: Policy, answers: Sequence[tuple[Prepared, Sequence[Grant], GateAnswer]]
+) -> list[GateAnswer]:
+    """Lay the tenant's policy over what the workflows' approvals say; it only ever takes away."""
+    now = tx.now()
+    begun = _begun(tx, [item for item, _using, _answer in answers])
+    judged = []
+    for item, using, answer in answers:
+        if (item.claimed.run_id, item.claimed.business_key) in begun:
+            # It was let through when it was sent; now the ledger answers, and sends nothing new.
+            judged.append(answer)
+        else:
+            judged.append(_under(policy.judge(_facts(item, answer, now)), using, answer, item.claimed.undo is not None))
+    return judged
+
+
+def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer, undoes: bool) -> GateAnswer:
+    if verdict.decide == "deny":
+        return GateAnswer("deny", verdict.reason)
+    if verdict.decide == "approval" and not any(_meets(grant, verdict) for grant in using):
+        if undoes:
+            # No step of the workflow could hold for it: it fails, and so a person takes the undoing over.
+            return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this.")
+        return GateAnswer("hold", f"Rule {verdict.rule!r} asks for people.")
+    return answer
+
+
+def _meets(grant: Grant, verdict: Verdict) -> bool:
+    """Say whether a grant was given on terms at least as strict as a rule's."""
+    wanted = verdict.terms
+    return (
+        grant.quorum >= wanted.quorum
+        and (not wanted.role or grant.role in (wanted.role, ADMIN))
+        and SEPARATIONS.index(grant.separation) >= SEPARATIONS.index(wanted.separation)
+    )
+
+
+def _begun(tx: Tx, items: Sequence[Prepared]) -> set[tuple[uuid.UUID, str | None]]:
+    keys = sorted({item.claimed.business_key or "" for item in items})
+    return {(row[0], row[1]) for row in tx.rows("operations_begun", (tx.tenant_id, keys))}
+
+
+def _facts(item: Prepared, answer: GateAnswer, now: datetime) -> dict[str, Any]:
+    """Return what rules read of the call as it would be sent: with a person's edit, where one was approved."""
+    claimed, edited = item.claimed, answer.details.get("arguments")
+    assert claimed.task is not None
+    return facts_of(
+        item.tool.contract,
+        item.arguments if edited is None else orjson.loads(edited),
+        requester=claimed.task.created_by,
+        workflow=claimed.plan.name,
+        node=claimed.node.id,
+        business_key=claimed.business_key or "",
+        undoes=claimed.undo is not None,
+        now=now,
+    )
+
+
+def _usable(tx: Tx, grants: list[Grant]) -> list[Grant]:
+    """Leave out grants whose time is over or whose givers lost the right, and close their requests."""
+    gone: dict[tuple[str, str], set[uuid.UUID]] = {}
+    good: list[Grant] = []
+    fresh = {grant.request_id for grant in grants if not grant.used and grant.state == "approved"}
+    votes = tx.rows("approval_votes", (sorted(fresh),)) if fresh else []
+    for grant in grants:
+        if grant.request_id not in fresh or grant.used:
+            good.append(grant)
+        elif grant.lapsed:
+            gone.setdefault(("lapsed", "not started in time"), set()).add(grant.request_id)
+        elif _standing(tx, grant, votes) < grant.quorum:
+            gone.setdefault(("revoked", "the approver lost the right"), set()).add(grant.request_id)
+        else:
+            good.append(grant)
+    for (state, reason), ids in gone.items():
+        tx.send("approval_close", {"to": state, "from": "approved", "reason": reason, "ids": sorted(ids)})
+    closed = set().union(*gone.values()) if gone else set()
+    return [grant for grant in good if grant.request_id not in closed or grant.used]
+
+
+def _standing(tx: Tx, grant: Grant, votes: Sequence[tuple[uuid.UUID, int, int | None]]) -> int:
+    """Count who approved and may still do so."""
+    given = [vote for vote in votes if vote[0] == grant.request_id]
+    return sum(still_speaks(tx, user_id, for_user_id, grant.role) for _id, user_id, for_user_id in given)
+
+
+def _workflow(
+    item: Prepared,
+    approvals: Sequence[str],
+    steps: dict[tuple[uuid.UUID, str], tuple[str, str | None, uuid.UUID]],
+    fitting: Sequence[Grant],
+) -> tuple[Sequence[Grant], GateAnswer]:
+    """Return the grants that a call would use and what the workflow's own approvals say of it, policy aside."""
+    # A grant that this call asked for itself stands for every approval it passes; the newest is the last word said.
+    own = [grant for grant in fitting if grant.kind == "call"][-1:]
+    wanted = []
+    for name in approvals:
+        status, cause, step_id = steps.get((item.claimed.run_id, name), ("", None, None))
+        if status == "skipped" and cause in _NOT_ASKED:
+            continue
+        wanted.append((name, step_id))
+    # Else each has to have granted it.
+    using = own or [g for name, step_id in wanted for g in fitting if g.asked_by == step_id][: len(wanted)]
+    if not own and {grant.asked_at for grant in using} != {name for name, _step in wanted}:
+        return (), GateAnswer("hold", "The call has no grant for exactly these arguments.")
+    return using, _using(using)
+
+
+def _using(using: Sequence[Grant]) -> GateAnswer:
+    """Let a call go on under these grants, with the arguments that they permit."""
+    fresh = [grant for grant in using if not grant.used]
+    details: dict[str, Any] = {}
+    if fresh:
+        details = {"grants": [g.id for g in fresh], "requests": [g.request_id for g in fresh]}
+    edited = {bytes(g.arguments) for g in using if g.arguments is not None}
+    if len(edited) > 1 or (edited and any(g.arguments is None for g in using)):
+        return GateAnswer("hold", "Its approvals do not agree on the arguments.")
+    if edited:
+        details["arguments"] = edited.pop()
+    return GateAnswer("allow", details=details) if details else ALLOW
+
+
+def on_sent(tx: Tx, sent: Sequence[tuple[Prepared, GateAnswer]]) -> None:
+    """Use the grants up under which calls are sent; a request is consumed with its last call."""
+    grants: list[uuid.UUID] = []
+    operations: list[uuid.UUID | None] = []
+    requests: set[uuid.UUID] = set()
+    for item, answer in sent:
+        for grant_id in answer.details.get("grants", ()):
+            grants.append(grant_id)
+            operations.append(item.claimed.operation_id)
+        requests.update(answer.details.get("requests", ()))
+    if grants:
+        tx.send("approval_use", (grants, operations))
+        tx.send("approval_used_up", (sorted(requests),))

@@ -1,0 +1,30 @@
+"""The law of approvals as data (design: state-machine.md); the database guard is made from it."""
+
+from __future__ import annotations
+
+PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
+
+MOVES: dict[tuple[str, str], str] = {
+    ("pending", "approved"): "decided by an authorised person, in time",
+    ("pending", "rejected"): "decided by an authorised person, or by the timeout policy",
+    ("pending", "cancelled"): "what was asked for is no longer wanted: run cancelled, step skipped or forced",
+    ("pending", "superseded"): "another proposal took its place",
+    ("approved", "consumed"): "every effect it permits was sent",
+    ("approved", "lapsed"): "the permission to start ran out",
+    ("approved", "voided"): "run ended, target or payload changed",
+    ("approved", "revoked"): "a person took it back, or a right was lost",
+}
+STATES = ("pending", "approved", "rejected", "cancelled", "superseded", "consumed", "lapsed", "voided", "revoked")
+# Only these were approved once; no other road leads to an effect.
+GRANTED = ("approved", "consumed", "lapsed", "voided", "revoked")
+
+# What happens at the deadline; none of it approves. `keep`: it waits on, and a person extends it before deciding.
+ON_TIMEOUT = ("reject", "keep", "escalate")
+# Who may not approve: nobody in particular; the requester; the requester and whoever edited the proposal.
+SEPARATIONS = ("none", "requester", "two_people")
+RISKS = ("none", "low", "medium", "high")
+
+
+def pairs() -> list[str]:
+    """Return every move as ``source>target``, sorted."""
+    return sorted(f"{source}>{target}" for source, target in MOVES)

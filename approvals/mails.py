@@ -1,0 +1,61 @@
+"""The mail that says a request is waiting. Its link opens a page; nothing is ever decided by following one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from approvals.requests import request_of_message
+from runtime.kernel.messages import Mail
+from runtime.store.links import page_link
+from runtime.store.tx import Tx
+
+
+def asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
+    """Compose the mail to those who may decide; None when the request is closed by now or nobody has an address.
+
+    The payload is not in it: mail is read by more eyes than the approver's.
+    """
+    rows = tx.dicts("approval_read", (request_of_message(payload),))
+    if not rows or rows[0]["state"] != "pending":
+        return None
+    row = rows[0]
+    why = payload.get("why", "asked")
+    to = _receivers(tx, row, why)
+    if not to:
+        return None
+    link = page_link(tx, f"/inbox/{row['id']}/")
+    lines = [
+        _("A decision is waiting: %(title)s") % {"title": row["title"]},
+        "",
+        _("Workflow: %(workflow)s, step: %(node)s") % {"workflow": row["workflow_name"], "node": row["node"]},
+        _("Requested by: %(who)s") % {"who": row["requested_by"]},
+    ]
+    if row["deadline"] is not None:
+        lines.append(_("Decide before: %(time)s UTC") % {"time": row["deadline"].strftime("%Y-%m-%d %H:%M")})
+    lines += ["", link, "", _("The link only opens the page. You decide there, after signing in.")]
+    title = " ".join(row["title"].split())[:120]
+    return Mail(to=to, subject=_subject(why) % {"title": title}, text="\n".join(lines))
+
+
+def _subject(why: str) -> str:
+    subjects = {
+        "warned": _("Half of the time is over: %(title)s"),
+        "reminded": _("Little time left to decide: %(title)s"),
+        "overdue": _("Overdue: %(title)s"),
+        "escalated": _("Escalated to you: %(title)s"),
+        "delegated": _("Handed over to you: %(title)s"),
+        "mentioned": _("You are mentioned: %(title)s"),
+    }
+    return subjects.get(why.partition(":")[0], _("Approval needed: %(title)s"))
+
+
+def _receivers(tx: Tx, row: dict[str, Any], why: str) -> list[str]:
+    """Return the addresses of who is concerned: a mentioned member, the one who has it, or everybody of the role."""
+    name = why.removeprefix("mentioned:") if why.startswith("mentioned:") else None
+    if name is None and row["assignee"] is not None:
+        name = row["assignee"].removeprefix("user:")
+    if name is not None:
+        return [address for (address,) in tx.rows("address_of_member", (name,))]
+    return [address for (address,) in tx.rows("addresses_of_role", (row["role"] or "admin",))]

@@ -1,0 +1,234 @@
+"""Who may decide: a person with the verb, in the role that the request names. Programs never decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from django.db.models import Q
+
+from approvals.asked import Asked
+from approvals.errors import HandedOver, OwnRequest
+from approvals.verbs import ANSWER, DECIDE
+from runtime.access.authorize import may
+from runtime.access.identity import role_in
+from runtime.access.roles import effective
+from runtime.kernel.actor import Actor
+from runtime.kernel.errors import NotFound, PermissionDenied
+from runtime.store import directory
+from runtime.store.tx import Tx
+
+ADMIN = "admin"
+
+
+def role_of(actor: Actor) -> str | None:
+    """Return the actor's role in their tenant as the database has it now; None for whoever is no member."""
+    if actor.kind != "user" or actor.user_id is None:
+        return None
+    try:
+        return role_in(actor.tenant_id, actor.user_id)
+    except NotFound:
+        return None
+
+
+def deciding_role(tx: Tx, user_id: int) -> str | None:
+    """Return in which role of the transaction's tenant a user decides now, None when they decide nothing there.
+
+    Nobody does whose account is closed: a membership outlives that.
+    """
+    mine = [one for one in directory.memberships_of(user_id) if one.tenant_id == tx.tenant_id]
+    role = next((one.role for one in mine if DECIDE in effective(one.role, one.extra_verbs)), None)
+    return role if role is not None and tx.one("active_user", (user_id,)) is not None else None
+
+
+def still_decides(tx: Tx, user_id: int | None, wanted: str) -> bool:
+    """Return whether a user could decide a request for the role ``wanted`` now, in the transaction's tenant."""
+    role = None if user_id is None else deciding_role(tx, user_id)
+    return role is not None and wanted in _decides(role, wanted)
+
+
+def _decides(role: str, wanted: str) -> tuple[str, ...]:
+    return (wanted,) if role == ADMIN else ("", role)
+
+
+def verb_for(kind: str) -> str:
+    """Return which permission a request of this kind needs: an input is answered, all else decided."""
+    return ANSWER if kind == "input" else DECIDE
+
+
+def may_decide(actor: Actor, wanted: str, role: str | None, verb: str = DECIDE) -> bool:
+    """Return whether an actor whose role is ``role`` may decide (or answer) a request that names ``wanted``.
+
+    An admin may decide every request; a request that names no role is decided by whoever has the verb.
+    """
+    if role is None or not may(actor, verb):
+        return False
+    return wanted in _decides(role, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """In whose name a person speaks: their own, or (``for_*``) that of whoever they stand in for."""
+
+    user_id: int
+    label: str
+    for_user_id: int | None = None
+    for_label: str | None = None
+
+    @property
+    def people(self) -> set[int]:
+        """Return who is used up by this voice: one person has one, however many roles and delegations."""
+        return {self.user_id} | ({self.for_user_id} if self.for_user_id is not None else set())
+
+
+class Question(Protocol):
+    """What of a request says who may decide it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def separation(self) -> str: ...
+    @property
+    def requested_by(self) -> str: ...
+    @property
+    def assignee_id(self) -> int | None: ...
+    @property
+    def assigned_by_id(self) -> int | None: ...
+    @property
+    def assigned_by(self) -> str | None: ...
+
+
+class Rights:
+    """What one person may decide, by one rule for a decision, a page and a list; each other person is asked of once."""
+
+    def __init__(self, tx: Tx, actor: Actor) -> None:
+        self.tx, self.actor, self.role = tx, actor, role_of(actor)
+        self.verbs = {verb for verb in (DECIDE, ANSWER) if self.role is not None and may(actor, verb)}
+        self._roles: dict[int, str | None] = {}
+
+    def voice(self, asked: Question) -> Voice | None:
+        """Return in whose name the actor could speak on a request, None without a right of their own or lent."""
+        actor = self.actor
+        if self.role is None or actor.user_id is None or verb_for(asked.kind) not in self.verbs:
+            return None
+        if asked.role in _decides(self.role, asked.role):
+            return Voice(actor.user_id, actor.label)
+        if asked.assignee_id == actor.user_id and self._holds(asked.assigned_by_id, asked.role):
+            return Voice(actor.user_id, actor.label, asked.assigned_by_id, asked.assigned_by)
+        lent = [one for one in self.lenders if self._holds(one[0], asked.role)]
+        # Whoever asked for it lends nothing for it; somebody else may.
+        lent.sort(key=lambda one: asked.separation != "none" and one[1] == asked.requested_by)
+        return Voice(actor.user_id, actor.label, *lent[0]) if lent else None
+
+    def own_request(self, asked: Question, voice: Voice) -> bool:
+        """Return whether the actor, or whom they stand in for, asked for it where that must be another person."""
+        return asked.separation != "none" and asked.requested_by in (self.actor.label, voice.for_label)
+
+    def may_decide(self, asked: Question) -> bool:
+        """Return whether :func:`voice_of` would raise nothing."""
+        voice = self.voice(asked)
+        if voice is None or self.own_request(asked, voice):
+            return False
+        return asked.assignee_id is None or asked.assignee_id == self.actor.user_id
+
+    def mine(self) -> Q:
+        """Return the condition for requests that are the actor's to decide: free ones of their role, those they have.
+
+        A role lent to them counts. One handed over by somebody who lost the right meanwhile is still theirs to see.
+        """
+        if not self.verbs:
+            return Q(pk__in=[])
+        label, both = self.actor.label, len(self.verbs) == 2
+        kinds = _ANY if both else Q(kind="input") if ANSWER in self.verbs else ~Q(kind="input")
+        free = _of_role(self.role)
+        for user_id, name in self.lenders:
+            if (role := self._role(user_id)) is not None:
+                free |= _of_role(role) & _not_asked_by(name)
+        held = Q(assignee_id=self.actor.user_id) | (Q(assignee_id__isnull=True) & free)
+        return kinds & _not_asked_by(label) & held
+
+    def counts(self, user_id: int, for_user_id: int | None, wanted: str) -> bool:
+        """Return what :func:`still_speaks` does."""
+        if for_user_id is None:
+            return self._holds(user_id, wanted)
+        return self._holds(for_user_id, wanted) and self._role(user_id) is not None
+
+    @cached_property
+    def lenders(self) -> list[tuple[int, str]]:
+        """In whose place the actor may decide now: (user id, label)."""
+        return [(row[0], row[1]) for row in self.tx.rows("delegations_to", (self.actor.user_id,))]
+
+    def _holds(self, user_id: int | None, wanted: str) -> bool:
+        role = None if user_id is None else self._role(user_id)
+        return role is not None and wanted in _decides(role, wanted)
+
+    def _role(self, user_id: int) -> str | None:
+        if user_id not in self._roles:
+            self._roles[user_id] = deciding_role(self.tx, user_id)
+        return self._roles[user_id]
+
+
+_ANY = ~Q(pk__in=[])
+
+
+def _of_role(role: str | None) -> Q:
+    return _ANY if role == ADMIN else Q(role__in=("", role or ""))
+
+
+def _not_asked_by(label: str) -> Q:
+    return Q(separation="none") | ~Q(requested_by=label)
+
+
+def voice_of(tx: Tx, actor: Actor, asked: Asked) -> Voice:
+    """Return in whose name the actor may speak on a request.
+
+    Raises PermissionDenied without a right of their own or lent to them, HandedOver when it is somebody else's to
+    decide, OwnRequest when they, or whom they stand in for, asked for it (separation of duties).
+    """
+    rights = Rights(tx, actor)
+    found = rights.voice(asked)
+    if found is None:
+        raise PermissionDenied(
+            f"{actor.label} may not decide this request: it is for the role {asked.role or ADMIN}.",
+            verb=DECIDE,
+            remediation="Only a member in that role, or an admin, decides it; programs never do.",
+        )
+    if rights.own_request(asked, found):
+        raise OwnRequest(f"{asked.requested_by} asked for it and does not decide it.", verb=DECIDE)
+    if asked.assignee_id is not None and asked.assignee_id != actor.user_id:
+        by = "" if asked.assigned_by_id == asked.assignee_id else f", handed over by {asked.assigned_by}"
+        raise HandedOver(f"{asked.assignee} decides it{by}.", assignee=asked.assignee, **asked.there())
+    return found
+
+
+def still_speaks(tx: Tx, user_id: int, for_user_id: int | None, wanted: str) -> bool:
+    """Return whether a voice given before still counts: giver and, where they stood in, the other one as well."""
+    if for_user_id is None:
+        return still_decides(tx, user_id, wanted)
+    return still_decides(tx, for_user_id, wanted) and deciding_role(tx, user_id) is not None
+
+
+def counted(tx: Tx, voices: Iterable[dict[str, Any]], wanted: str) -> int:
+    """Count who approved and may still decide for ``wanted``, the role that is asked now: an escalation changes it.
+
+    A voice of somebody who left the role in between, or who has no say where the request stands by now, counts no more.
+    """
+    approved = [one for one in voices if one["decision"] == "approve"]
+    return sum(still_speaks(tx, one["user_id"], one["for_user_id"], wanted) for one in approved)
+
+
+def approvals_given(tx: Tx, state: str, wanted: str, voices: Sequence[dict[str, Any]]) -> int:
+    """Return how many have approved: of a pending request those whose voice counts now, of a closed one all."""
+    if state == "pending":
+        return counted(tx, voices, wanted)
+    return sum(one["decision"] == "approve" for one in voices)
+
+
+def member_named(tx: Tx, username: str) -> tuple[int, str] | None:
+    """Return (user id, label) of an active member of the transaction's tenant, None when there is none."""
+    row = tx.one("member_named", (username,))
+    return None if row is None else (row[0], f"user:{row[1]}")

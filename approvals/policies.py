@@ -1,0 +1,52 @@
+"""The policy that is active in a tenant now, asked in the transaction that it decides in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from approvals.errors import NotUsable
+from approvals.policy import Policy, compiled, facts_of
+from approvals.rendering import Rendered
+from approvals.terms import Terms, stricter
+from runtime.machine.rows import RunState
+from runtime.store.tx import Tx
+
+
+def active_policy(tx: Tx) -> Policy | None:
+    """Return the tenant's active policy, None when it has none: then only workflows ask people."""
+    row = tx.one("policy_active")
+    return None if row is None else compiled(row[0], bytes(row[1]))
+
+
+def under_policy(
+    tx: Tx, rendered: Rendered, terms: Terms, run: RunState, kind: str, *, refuse_denied: bool = False
+) -> Terms:
+    """Return terms that also meet what the active policy asks for these calls; the rules stand in what is shown.
+
+    An approval node keeps its own role: where the policy names another, the call asks for itself later.
+    Raises NotUsable for a call that the policy denies, when asked to.
+    """
+    policy = active_policy(tx) if rendered.calls else None
+    if policy is None:
+        return terms
+    assert run.now is not None
+    rules = []
+    for call in rendered.calls:
+        facts = facts_of(
+            call.contract, call.arguments, requester=rendered.requested_by, workflow=run.plan.name, node=call.node,
+            business_key=call.business_key, now=run.now,
+        )  # fmt: skip
+        verdict = policy.judge(facts)
+        said = {"node": call.node, "rule": verdict.rule, "decide": verdict.decide}
+        # Whoever approves is told that it will be denied all the same, and why.
+        rules.append({**said, "reason": verdict.reason} if verdict.reason else said)
+        if verdict.decide == "deny" and refuse_denied:
+            raise NotUsable(verdict.reason)
+        if verdict.decide == "approval":
+            role = terms.role
+            terms = stricter(terms, verdict.terms)
+            if kind == "node" and role:
+                terms = replace(terms, role=role)
+    rendered.policy = {"version": policy.version, "rules": rules}
+    rendered.seal()
+    return terms

@@ -1,0 +1,80 @@
+"""On which terms a request is decided: by whom, how many, until when, and what time does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from approvals.gating import gated_by
+from approvals.law import SEPARATIONS
+from approvals.people import ADMIN
+from runtime.graph.plan import NodePlan
+from runtime.machine.rows import RunState
+from runtime.store.tx import Tx
+
+EXPIRES_SECONDS = 3 * 86_400.0
+START_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Times in seconds; ``ladder`` are the roles asked one after the other: {role, expires_s?}."""
+
+    role: str = ""
+    quorum: int = 1
+    separation: str = "requester"
+    expires_s: float = EXPIRES_SECONDS
+    start_within_s: float | None = START_SECONDS
+    on_timeout: str = "reject"
+    ladder: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def deadline(self, now: datetime) -> datetime:
+        """Return until when a request made ``now`` is to be decided."""
+        return now + timedelta(seconds=self.expires_s)
+
+
+def terms_of(tx: Tx, run: RunState, node: NodePlan) -> Terms:
+    """Return the terms of an approval node, or of the first approval that gates a call."""
+    if node.kind not in ("approval", "input"):
+        approvals = gated_by(tx, run.plan).get(node.id, ())
+        node = run.plan.nodes[approvals[0]] if approvals else node
+    return Terms(
+        role=node.role,
+        quorum=node.quorum,
+        separation=node.separation if node.kind != "input" else "none",
+        expires_s=node.expires_s or EXPIRES_SECONDS,
+        start_within_s=node.start_within_s or START_SECONDS,
+        on_timeout=node.on_timeout,
+        ladder=[dict(rung) for rung in node.escalation],
+    )
+
+
+def half_time(now: datetime, deadline: datetime | None) -> datetime | None:
+    """Return when those who decide are warned: half of the time is over."""
+    return None if deadline is None else now + (deadline - now) / 2
+
+
+def last_call(created: datetime, deadline: datetime | None) -> datetime | None:
+    """Return when they are reminded for the last time: a tenth of the time is left."""
+    return None if deadline is None else deadline - (deadline - created) / 10
+
+
+def stricter(terms: Terms, other: Terms) -> Terms:
+    """Return terms that meet both: the larger quorum, the stricter separation, the shorter times.
+
+    Where they name different roles an admin decides. What says nothing of its own leaves it all to the other.
+    """
+    if terms == Terms():
+        return other
+    roles = {terms.role, other.role} - {""}
+    within = [one for one in (terms.start_within_s, other.start_within_s) if one is not None]
+    return replace(
+        terms,
+        role=ADMIN if len(roles) > 1 else "".join(roles),
+        quorum=max(terms.quorum, other.quorum),
+        separation=max(terms.separation, other.separation, key=SEPARATIONS.index),
+        expires_s=min(terms.expires_s, other.expires_s),
+        start_within_s=min(within) if within else None,
+    )

@@ -1,0 +1,16 @@
+"""The permissions of this app."""
+
+READ = "approval.read"
+DECIDE = "approval.decide"
+ANSWER = "approval.answer"
+POLICY = "policy.propose"
+
+VERBS: dict[str, str] = {
+    READ: "See approval requests; what is to be decided needs payload.read too.",
+    DECIDE: "Approve or reject requests that name one's role.",
+    ANSWER: "Answer requests for an input that name one's role; an answer approves nothing.",
+    POLICY: "Propose rules for approvals and try them on the past; another person activates them.",
+}
+READERS = ("viewer", "approver", "oncall", "finance", "integrator", "verifier")
+DECIDERS = ("approver",)
+ANSWERERS = ("approver", "oncall", "finance")
