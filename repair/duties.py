@@ -1,0 +1,83 @@
+"""What time does to cases: an overdue one goes up its chain, one that settled by itself is closed (C8.4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import orjson
+
+from repair.actions.base import Desk, open_desk
+from repair.law import OPEN, RESOLVED, SETTLED
+from repair.policy import CHAIN, ESCALATION_MINUTES
+from repair.wiring import OVERDUE
+from runtime.actions.base import frame
+from runtime.actions.repairing import leave_to_the_engine
+from runtime.kernel.actor import engine
+from runtime.kernel.ids import uuid7
+from runtime.store.tx import plain_tx
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt
+
+_BATCH = 200
+_NOTHING_LEFT = ("absent", "refused", "void", "compensated")
+
+
+def escalate_overdue() -> int:
+    """Tell the next link of the chain of each case whose due date has passed; returns how many.
+
+    The due date moves on by half an hour for the next link; the case stays overdue on every screen.
+    """
+    return _each("overdue_cases", _escalate)
+
+
+def close_settled() -> int:
+    """Close cases that nobody has taken and whose effect was settled meanwhile; returns how many."""
+    return _each("settled_cases", _close)
+
+
+def _each(query: str, act: Callable[[Desk], bool]) -> int:
+    with plain_tx() as tx:
+        rows = tx.rows(query, (_BATCH,))
+    return sum(attempt(query, tenant_id, partial(_one, tenant_id, case_id, act)) for tenant_id, case_id in rows)
+
+
+def _one(tenant_id: uuid.UUID, case_id: uuid.UUID, act: Callable[[Desk], bool]) -> int:
+    with frame(engine(tenant_id), lock_timeout_ms=LOCK_TIMEOUT_MS) as unit:
+        desk = open_desk(unit, engine(tenant_id), case_id, "")
+        if not act(desk):
+            return 0
+        desk.close()
+        return 1
+
+
+def _escalate(desk: Desk) -> bool:
+    case, now = desk.case, desk.now
+    if case.state == RESOLVED or case.escalations >= len(CHAIN):
+        return False
+    if now < case.due_at + timedelta(minutes=ESCALATION_MINUTES) * case.escalations:
+        return False
+    role = CHAIN[case.escalations]
+    desk.tell("escalated", to=role, owner=case.owner, due_at=case.due_at.isoformat())
+    desk.set(escalations=case.escalations + 1, escalated_to=role)
+    note = orjson.dumps({"case_id": str(case.id)}).decode()
+    desk.unit.tx.send("outbox_insert", (uuid7(), desk.actor.tenant_id, uuid7(), OVERDUE, note, now))
+    return True
+
+
+def _close(desk: Desk) -> bool:
+    case = desk.case
+    if case.state != OPEN or desk.operation is None or desk.act is None:
+        return False
+    status, run = desk.operation.status, desk.act.run
+    wanted = not run.cancel_requested and run.status not in ("failed", "cancelled")
+    if case.kind != "operation_unknown" or not (status in _NOTHING_LEFT or (status == "succeeded" and wanted)):
+        # It was sent again between the look and the lock.
+        return False
+    desk.reason = f"The operation is {status}."
+    leave_to_the_engine(desk.act)
+    desk.learn("operation_status", status, source="ledger")
+    desk.tell("settled", operation_status=status)
+    desk.set(state=RESOLVED, resolution=SETTLED, resolved_by="engine", resolved_at=desk.now, verified_by="ledger")
+    return True

@@ -1,0 +1,34 @@
+"""The mail that says a case is overdue. Its link opens a page; nothing is ever decided by following one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from repair.law import RESOLVED
+from repair.models import Case
+from runtime.kernel.messages import Mail
+from runtime.store.links import page_link
+from runtime.store.tx import Tx
+
+
+def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
+    """Compose the mail to the role a case was escalated to; None when it is resolved or nobody has an address."""
+    case = Case.objects.filter(id=uuid.UUID(payload["case_id"])).first()
+    if case is None or case.state == RESOLVED:
+        return None
+    to = [address for (address,) in tx.rows("addresses_of_role", (case.escalated_to or "oncall",))]
+    if not to:
+        return None
+    title = " ".join(case.title.split())
+    lines = [
+        _("A repair is overdue: %(title)s") % {"title": title},
+        "",
+        _("Owner: %(owner)s") % {"owner": case.owner or _("nobody yet")},
+        _("It was due at %(time)s UTC") % {"time": case.due_at.strftime("%Y-%m-%d %H:%M")},
+        "",
+        page_link(tx, f"/repairs/{case.id}/"),
+    ]
+    return Mail(to=to, subject=_("Repair overdue: %(title)s") % {"title": title[:120]}, text="\n".join(lines))

@@ -1,0 +1,40 @@
+"""Where `repair` plugs into the runtime; the runtime never imports this app.
+
+What is plugged in is imported when it is first called: every command of ``manage.py`` connects the apps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from repair.verbs import READ, READERS, ROLES, VERBS
+from runtime.access import roles
+from runtime.kernel import seams
+
+_DUTY_SECONDS, _BULK_SECONDS = 2.0, 1.0
+# The topic of the message that a case is overdue.
+OVERDUE = "repair.overdue"
+
+
+def connect() -> None:
+    """Register with the seams; calling it twice changes nothing."""
+    seams.register_verbs(VERBS)
+    for role in READERS:
+        roles.extend(role, [READ])
+    for role, verbs in ROLES.items():
+        roles.extend(role, verbs)
+    seams.register_case_listener("repair", _called("opening", "on_needs"))
+    seams.register_composer(OVERDUE, _called("mails", "overdue"))
+    seams.register_duty("repair_escalate", _called("duties", "escalate_overdue"), _DUTY_SECONDS)
+    seams.register_duty("repair_settled", _called("duties", "close_settled"), _DUTY_SECONDS)
+    # It asks tools before it closes cases: apart, so that no timer waits for that.
+    seams.register_duty("repair_bulk", _called("bulk_duty", "carry_bulks"), _BULK_SECONDS, apart=True)
+
+
+def _called(module: str, name: str) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"repair.{module}"), name)(*arguments)
+
+    return call
