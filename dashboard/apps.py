@@ -1,0 +1,19 @@
+"""The top floor: pages, and the configuration of the whole."""
+
+from django.apps import AppConfig
+
+
+class DashboardConfig(AppConfig):
+    """The operator console."""
+
+    name = "dashboard"
+    label = "dashboard"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the system checks; listen to failed sign-ins."""
+        from dashboard.config import checks
+        from dashboard.pages import sign_in_limits
+
+        assert checks
+        sign_in_limits.connect()

@@ -1,0 +1,130 @@
+"""What serves the tenant: tools with their contracts, workers with their leases, queues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from dashboard.pages.console import moment, page, show
+from dashboard.presenters.now import LATE_BEAT_SECONDS
+from runtime.access import verbs as v
+from runtime.access.authorize import may
+from runtime.kernel.actor import Actor
+from runtime.kernel.errors import NotFound
+from runtime.queries.console import read_queues, use_of_tools
+from runtime.queries.definitions import list_tools, list_whole_tools
+from runtime.queries.limits import list_breakers, list_limits
+from runtime.queries.people import list_workers
+from runtime.queries.stops import list_stops
+
+TOOL_PAGE = 100
+
+
+@page(v.TOOL_READ, section="tools")
+def tools(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Show every tool, its newest version first."""
+    found = list_whole_tools(actor=actor, cursor=request.GET.get("cursor"), limit=TOOL_PAGE)
+    use = use_of_tools(actor=actor) if may(actor, v.OPERATION_READ) else {}
+    stops, breakers = _stopped(actor), _shut(actor)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for one in found.items:
+        key = (one["name"], one["version"])
+        stop = stops.get(one["name"]) or stops.get(f"{one['name']}@{one['version']}")
+        shut = breakers.get(f"{one['name']}@{one['version']}")
+        groups.setdefault(one["name"], []).insert(0, {**one, "use": use.get(key, {}), "stop": stop, "breaker": shut})
+    context = {
+        "crumbs": [(_("Tools"), None)],
+        "page": found,
+        "groups": list(groups.items()),
+        "limits": list_limits(actor=actor) if may(actor, v.LIMIT_READ) else [],
+        "now": moment(actor),
+    }
+    return show(request, "pages/tools.html", context)
+
+
+@page(v.TOOL_READ, section="tools")
+def tool(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
+    """Show one tool in one version, by default the newest."""
+    versions = _versions(actor, name)
+    if not versions:
+        raise NotFound(f"There is no tool {name[:120]!r} in this tenant.")
+    asked = request.GET.get("version", "")
+    one = next((row for row in versions if str(row["version"]) == asked), versions[0])
+    use = use_of_tools(actor=actor) if may(actor, v.OPERATION_READ) else {}
+    stops = _stopped(actor)
+    context = {
+        "crumbs": [(_("Tools"), reverse("tools")), (name, None)],
+        "versions": versions,
+        "one": one,
+        "contract": one["contract"],
+        "use": use.get((name, one["version"]), {}),
+        "stop": stops.get(name) or stops.get(f"{name}@{one['version']}"),
+        "may_stop": may(actor, v.STOP_SET),
+    }
+    return show(request, "pages/tool.html", context)
+
+
+def _versions(actor: Actor, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        found = list_tools(actor=actor, cursor=cursor, limit=500)
+        rows += [one for one in found.items if one["name"] == name]
+        cursor = found.next
+        if cursor is None or (found.items and found.items[-1]["name"] > name):
+            return list(reversed(rows))
+
+
+def _shut(actor: Actor) -> dict[str, dict[str, Any]]:
+    """Return tool reference → its breaker that is open or half open."""
+    if not may(actor, v.LIMIT_READ):
+        return {}
+    return {one["tool"]: one for one in list_breakers(actor=actor) if one["state"] != "closed"}
+
+
+def _stopped(actor: Actor) -> dict[str, dict[str, Any]]:
+    """Return tool name → the stop that stands on it."""
+    if not may(actor, v.STOP_READ):
+        return {}
+    return {one["name"]: one for one in list_stops(actor=actor, standing=True) if one["scope"] == "tool"}
+
+
+@page(v.WORKER_READ, section="workers")
+def workers(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Show worker sessions with their leases, the queues by pool, and what runs now."""
+    queues = read_queues(actor=actor)
+    now = queues["at"]
+    mine = Counter(one["id"] for one in queues["running"])
+    # What others run is not this tenant's business: a worker's bar shows the steps of the tenant.
+    rows = [{**one, "state": _state(one, now), "mine": mine[one["id"]]} for one in list_workers(actor=actor)]
+    names = {one["id"]: f"{one['host']}:{one['pid']}" for one in rows}
+    running = [{**one, "worker": names.get(one["id"], "")} for one in queues["running"]]
+    there = [one for one in rows if one["ended_at"] is None]
+    context = {
+        "now": now,
+        "crumbs": [(_("Workers"), None)],
+        "rows": rows,
+        "there": there,
+        "gone": [one for one in rows if one["ended_at"] is not None],
+        "pools": queues["pools"],
+        "running": running,
+        "slots": sum(one["slots"] for one in there),
+    }
+    return show(request, "pages/workers.html", context)
+
+
+def _state(one: dict[str, Any], now: Any) -> tuple[str, str]:
+    """Return mark and word of a session; nobody is called lost while the lease holds."""
+    if one["ended_at"] is not None:
+        return "none", _("ended: %(reason)s") % {"reason": (one["end_reason"] or "").replace("_", " ")}
+    if not one["alive"]:
+        return "broken", _("lease is over")
+    if one["end_reason"] == "no_progress":
+        return "strained", _("alive without progress")
+    if (now - one["beat_at"]).total_seconds() > LATE_BEAT_SECONDS:
+        return "strained", _("suspected lost")
+    return "fine", _("beats")

@@ -1,0 +1,150 @@
+"""The tenant's policy: rules as people read them, their history, dry runs, proposing and activating by POST."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from approvals.actions.decide import decide_request
+from approvals.actions.policies import propose_policy, try_policy
+from approvals.queries import get_request, list_policies
+from approvals.verbs import POLICY
+from dashboard.forms.decide import DecisionForm
+from dashboard.forms.policy import PolicyForm
+from dashboard.pages.console import moment, page, show
+from dashboard.presenters import asks
+from dashboard.presenters import policy as words
+from runtime.kernel.actor import Actor
+from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
+
+
+@dataclass
+class _Said:
+    """What came of a POST that is answered with the page itself."""
+
+    form: PolicyForm | None = None
+    tried: dict[str, Any] | None = None
+    deciding: DecisionForm | None = None
+    problem: QuarterdeckError | None = None
+    status: int = 200
+
+
+@page(POLICY, section="policy", methods=("GET", "HEAD", "POST"))
+def policy(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Show one version of the rules, by default the active one; by POST try others on the past, or propose them."""
+    if request.method != "POST":
+        return _show(request, actor, _Said())
+    proposing = "propose" in request.POST
+    form = PolicyForm(request.POST, proposing=proposing)
+    if not form.is_valid():
+        return _show(request, actor, _Said(form, status=400))
+    try:
+        if not proposing:
+            return _show(request, actor, _Said(form, try_policy(actor=actor, rules=form.cleaned_data["rules"])))
+        made = propose_policy(actor=actor, rules=form.cleaned_data["rules"], note=form.cleaned_data["note"])
+    except (BadInput, PermissionDenied) as problem:
+        return _show(request, actor, _Said(form, problem=problem, status=problem.http_status))
+    messages.success(request, _("Proposed. Another administrator activates it."), extra_tags="succeeded")
+    return _to(made["version"])
+
+
+@page(POLICY, section="policy", methods=("POST",))
+def decide(request: HttpRequest, actor: Actor, number: int) -> HttpResponse:
+    """Activate or reject a proposed version, by deciding its request; the same action as the inbox's."""
+    one = _version(list_policies(actor=actor), number)
+    form = DecisionForm(request.POST)
+    if not form.is_valid():
+        return _show(request, actor, _Said(deciding=form, status=400), number)
+    asked = form.cleaned_data
+    try:
+        answer = decide_request(
+            actor=actor,
+            request_id=one["approval_id"],
+            decision=asked["decision"],
+            version=asked["version"],
+            payload_hash=asked["payload_hash"],
+            comment=asked["comment"],
+        )
+    except (Conflict, PermissionDenied) as problem:
+        return _show(request, actor, _Said(deciding=form, problem=problem, status=problem.http_status), number)
+    if answer["state"] == "approved":
+        messages.success(request, _("Active. It judges every call from now on."), extra_tags="succeeded")
+    else:
+        messages.success(request, _("Rejected. Nothing changes."), extra_tags="failed")
+    return _to(number)
+
+
+def _to(number: int) -> HttpResponse:
+    return HttpResponseRedirect(f"{reverse('policy')}?version={number}")
+
+
+def _version(rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
+    found = next((row for row in rows if row["version"] == number), None)
+    if found is None:
+        raise NotFound("There is no version of that number.")
+    return found
+
+
+def _chosen(request: HttpRequest, rows: list[dict[str, Any]], number: int | None) -> dict[str, Any] | None:
+    """Return the version that is asked for, else the active one, else the newest."""
+    asked = request.GET.get("version", "")
+    if number is None and asked.isascii() and asked.isdigit() and len(asked) < 9:
+        number = int(asked)
+    if number is not None:
+        return _version(rows, number)
+    return next((row for row in rows if row["state"] == "active"), rows[0] if rows else None)
+
+
+def _show(request: HttpRequest, actor: Actor, said: _Said, number: int | None = None) -> HttpResponse:
+    rows = [words.version_row(row) for row in list_policies(actor=actor)]
+    one = _chosen(request, rows, number)
+    active = next((row for row in rows if row["state"] == "active"), None)
+    before = active["rules"] if one and active and one["state"] == "proposed" else None
+    rules = one["rules"] if one else words.EXAMPLE
+    context = {
+        "now": moment(actor),
+        "crumbs": [(_("Policy"), None)],
+        "one": one,
+        "active": active,
+        "versions": rows,
+        "waiting": [row for row in rows if row["state"] == "proposed"],
+        "rules": words.rules_of(rules, before) if one else [],
+        "gone": words.gone(rules, before),
+        "form": said.form or PolicyForm(initial={"rules": json.dumps(rules, ensure_ascii=False, indent=2)}),
+        "facts": words.FACTS.items(),
+        "problem": said.problem,
+        "tried": said.tried and _tried(said.tried),
+        **_asked(actor, one, said),
+    }
+    return show(request, "pages/policy.html", context, status=said.status)
+
+
+def _tried(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "counts": words.counts_of(found),
+        "differences": words.differences_of(found),
+        "items": words.items_of(found),
+        "calls": found["calls"],
+    }
+
+
+def _asked(actor: Actor, one: dict[str, Any] | None, said: _Said) -> dict[str, Any]:
+    """Return the request of a version: what its dry run came to, and the form that activates it where it waits."""
+    if one is None or one["approval_id"] is None:
+        return {}
+    found = get_request(actor=actor, request_id=one["approval_id"])
+    shown = found.get("shown") or {}
+    past = (shown.get("payload") or {}).get("on_the_past")
+    return {
+        "asked": found,
+        "raw": shown,
+        "past": past and {"counts": words.counts_of(past), "differences": words.differences_of(past)},
+        "may_not": asks.why_not(found),
+        "deciding": said.deciding or DecisionForm(),
+    }

@@ -1,0 +1,72 @@
+"""Signing in and out, and what a reader sets for themselves: tenant, zone, theme, language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import login, logout
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.forms.session import SignInForm
+from dashboard.pages.console import TENANT, local_path
+from dashboard.pages.middleware import THEME_COOKIE, THEMES, ZONE_COOKIE, zone_of
+from runtime.store import directory
+
+YEAR = 365 * 24 * 3600
+
+
+@sensitive_post_parameters("password")
+@never_cache
+@csrf_protect
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Show the form, or sign in and go on to where the reader wanted to be."""
+    target = local_path(request.POST.get("next") or request.GET.get("next") or "")
+    if request.user.is_authenticated and request.method != "POST":
+        return HttpResponseRedirect(target if target != "/" else reverse("now"))
+    form = SignInForm(request, data=request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        login(request, form.get_user())
+        return HttpResponseRedirect(target if target != "/" else reverse("now"))
+    status = 400 if request.method == "POST" else 200
+    return render(request, "pages/sign_in.html", {"form": form, "next": target}, status=status)
+
+
+@csrf_protect
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    return HttpResponseRedirect(reverse("sign-in"))
+
+
+@csrf_protect
+@require_POST
+def preferences(request: HttpRequest) -> HttpResponse:
+    """Keep what the reader chose: theme, zone and language in cookies, the tenant in the session."""
+    response = HttpResponseRedirect(local_path(request.POST.get("next", "")))
+    asked = request.POST
+    if (theme := asked.get("theme")) in THEMES:
+        _keep(response, THEME_COOKIE, theme)
+    if (zone := asked.get("zone")) and zone_of(zone).key == zone:
+        _keep(response, ZONE_COOKIE, zone)
+    if (language := asked.get("language")) in dict(settings.LANGUAGES):
+        _keep(response, settings.LANGUAGE_COOKIE_NAME, language)
+    if tenant := asked.get("tenant"):
+        pk = request.user.pk if request.user.is_authenticated else None
+        if pk is not None and any(one.slug == tenant for one in directory.memberships_of(pk)):
+            request.session[TENANT] = tenant
+    return response
+
+
+def _keep(response: HttpResponse, name: str, value: Any) -> None:
+    response.set_cookie(
+        name, str(value), max_age=YEAR, samesite="Lax", secure=settings.SESSION_COOKIE_SECURE, httponly=True
+    )

@@ -1,0 +1,89 @@
+"""The health strip: five parts of the machinery, each fine or strained with its reason. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from dashboard.presenters import times
+
+OLD_QUEUE_SECONDS = 120.0
+LATE_BEAT_SECONDS = 10.0
+
+
+def health(
+    checks: dict[str, dict[str, Any]],
+    workers: list[dict[str, Any]],
+    oldest: dict[str, Any] | None,
+    effects: dict[str, int],
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """Return the strip's cells: {key, label, value, detail, fine, url_name}."""
+    return [
+        _scheduler(checks),
+        _workers(workers, now),
+        _database(checks),
+        _oldest(oldest, now),
+        _effects(effects),
+    ]
+
+
+def _cell(key: str, label: str, value: str, detail: str, fine: bool) -> dict[str, Any]:
+    return {"key": key, "label": label, "value": value, "detail": detail, "fine": fine}
+
+
+def _scheduler(checks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    check = checks.get("scheduler", {"ok": False, "detail": ""})
+    value = _("leads") if check["ok"] else _("not connected")
+    detail = _("timers and deadlines fire") if check["ok"] else _("timers and deadlines wait")
+    return _cell("scheduler", _("Scheduler"), value, detail, check["ok"])
+
+
+def _workers(workers: list[dict[str, Any]], now: datetime) -> dict[str, Any]:
+    """A worker that misses beats is suspected, never called dead while its lease holds."""
+    there = [one for one in workers if one["ended_at"] is None]
+    alive = [one for one in there if one["alive"]]
+    late = [one for one in alive if (now - one["beat_at"]).total_seconds() > LATE_BEAT_SECONDS]
+    slots = sum(one["slots"] for one in alive)
+    if late:
+        names = f"{late[0]['host']}:{late[0]['pid']}"
+        until = times.clock(late[0]["lease_until"], now)
+        detail = _("%(name)s suspected, lease to %(until)s") % {"name": names, "until": until}
+    elif len(alive) < len(there):
+        lost = len(there) - len(alive)
+        detail = ngettext("%(n)d lost its lease", "%(n)d lost their leases", lost) % {"n": lost}
+    else:
+        beat = max((one["beat_at"] for one in there), default=None)
+        detail = _("last beat %(ago)s, %(slots)d slots") % {"ago": times.ago(beat, now), "slots": slots}
+    value = _("%(n)d of %(all)d") % {"n": len(alive) - len(late), "all": len(there)} if there else _("none")
+    detail = detail if there else _("nothing is executed")
+    return _cell("workers", _("Workers"), value, detail, bool(alive) and not late)
+
+
+def _database(checks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    check = checks.get("database", {"ok": False, "detail": ""})
+    migrated = checks.get("migrations", {"ok": True, "detail": ""})
+    fine = check["ok"] and migrated["ok"]
+    detail = _("migrated") if fine else (migrated["detail"] or check["detail"])
+    return _cell("database", _("Database"), _("answers") if check["ok"] else _("away"), detail, fine)
+
+
+def _oldest(oldest: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
+    if oldest is None:
+        return _cell("oldest", _("Oldest queued"), _("nothing waits"), _("every ready step is claimed"), True)
+    age = (now - oldest["queued_at"]).total_seconds()
+    fine = age < OLD_QUEUE_SECONDS
+    detail = _("in pool %(pool)s") % {"pool": oldest["pool"]}
+    return _cell("oldest", _("Oldest queued"), times.duration(max(0.0, age)), detail, fine)
+
+
+def _effects(effects: dict[str, int]) -> dict[str, Any]:
+    open_ends = ("unknown", "needs_human", "partially_applied", "compensation_failed")
+    doubt = sum(effects.get(status, 0) for status in open_ends)
+    going = effects.get("sent", 0) + effects.get("intended", 0)
+    detail = ngettext("%(n)d under way", "%(n)d under way", going) % {"n": going}
+    value = ngettext("%(n)d in doubt", "%(n)d in doubt", doubt) % {"n": doubt} if doubt else _("none in doubt")
+    return _cell("effects", _("Effects outside"), value, detail, not doubt)

@@ -1,0 +1,358 @@
+"""The words of repair cases: kinds, answers, resolutions, what happened, and what would stay open. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+KIND = {
+    "operation_unknown": gettext_lazy("Effect unknown"),
+    "operation_conflicts": gettext_lazy("Effect conflicts"),
+    "partially_applied": gettext_lazy("Partly applied"),
+    "compensation_failed": gettext_lazy("Could not be undone"),
+    "failed_with_effects": gettext_lazy("Failed with effects"),
+    "late_success": gettext_lazy("Late success"),
+    "poison_message": gettext_lazy("Poison message"),
+    "stuck": gettext_lazy("Stuck"),
+    "version_mismatch": gettext_lazy("Version mismatch"),
+    "invariant_breach": gettext_lazy("Invariant breach"),
+    "run_attention": gettext_lazy("Run needs a person"),
+    "by_hand": gettext_lazy("Opened by hand"),
+}
+STATE = {
+    "open": gettext_lazy("Open"),
+    "claimed": gettext_lazy("Claimed"),
+    "investigating": gettext_lazy("Investigating"),
+    "proposed": gettext_lazy("Proposed"),
+    "reviewing": gettext_lazy("In review"),
+    "resolved": gettext_lazy("Resolved"),
+}
+ANSWER = {
+    "done": gettext_lazy("It is there"),
+    "absent": gettext_lazy("It is not there"),
+    "unknown": gettext_lazy("It cannot be told"),
+    "unreachable": gettext_lazy("It could not be asked"),
+    "contradicts": gettext_lazy("Something else is there"),
+}
+MOVE = {
+    "record_success": (
+        gettext_lazy("Record success"),
+        gettext_lazy("Closes the operation with the reference it has outside. Nothing is sent."),
+    ),
+    "confirm_absent": (
+        gettext_lazy("Confirm absent"),
+        gettext_lazy("The operation is absent and the step fails; what follows takes its failure policy."),
+    ),
+    "resume_step": (
+        gettext_lazy("Resume the step"),
+        gettext_lazy("The step goes on; a proved absence lets the same key be sent once more."),
+    ),
+    "compensate": (
+        gettext_lazy("Compensate"),
+        gettext_lazy("A new action of the run undoes the effect, under a key of its own; if it can't, a case opens."),
+    ),
+    "keep_pending": (
+        gettext_lazy("Keep pending"),
+        gettext_lazy("Nothing changes outside or here; the case gets another due date."),
+    ),
+    "write_off": (gettext_lazy("Write off"), gettext_lazy("Leaves the effect open in the books for good.")),
+    "settled": (gettext_lazy("Settled by itself"), gettext_lazy("The fact arrived before anybody took the case.")),
+}
+HAPPENED = {
+    "opened": gettext_lazy("Case opened"),
+    "told": gettext_lazy("New facts arrived"),
+    "claimed": gettext_lazy("Taken over"),
+    "released": gettext_lazy("Released"),
+    "handed_over": gettext_lazy("Handed over"),
+    "asked": gettext_lazy("Tool asked"),
+    "answered": gettext_lazy("Answer from outside"),
+    "proposed": gettext_lazy("Resolution proposed"),
+    "reviewed": gettext_lazy("Reviewed"),
+    "kept_pending": gettext_lazy("Kept pending"),
+    "escalated": gettext_lazy("Overdue, escalated"),
+    "settled": gettext_lazy("Settled by itself"),
+    "resolved": gettext_lazy("Resolved"),
+}
+FACT = {
+    "operation_status": gettext_lazy("What the ledger believes"),
+    "business_key": gettext_lazy("Business key"),
+    "sends": gettext_lazy("Times sent"),
+    "error": gettext_lazy("Error"),
+    "external_ref": gettext_lazy("Reference outside"),
+    "external": gettext_lazy("Seen outside"),
+    "owner_epoch": gettext_lazy("Older epochs can't write any more"),
+    "effects_applied": gettext_lazy("Effects that were applied"),
+    "applied": gettext_lazy("Was it applied?"),
+}
+# What the law and the policy of cases say; their own words are English, the reader's are looked up here.
+SENTENCES = (
+    gettext_lazy("The outside says that the effect is absent."),
+    gettext_lazy("Nothing outside has confirmed the effect: ask the tool, or say what you saw and where."),
+    gettext_lazy("The outside could not be asked, so nothing confirms the effect."),
+    gettext_lazy("The outside tells of another effect than the one that was intended."),
+    gettext_lazy("The outside says that the effect is there."),
+    gettext_lazy("No answer is no proof of absence."),
+    gettext_lazy("The outside could not be asked; that proves no absence."),
+    gettext_lazy("Something was applied: it is not absent."),
+    gettext_lazy("The effect is there; sending again would make a second one."),
+    gettext_lazy("Sent again only once the outside has said that it is absent."),
+    gettext_lazy("Another effect is there under this key; the same key is never sent over it."),
+    gettext_lazy("The tool's contract names nothing that undoes it."),
+    gettext_lazy("There is no effect to undo."),
+    gettext_lazy("Your role does not order that an effect is undone."),
+    gettext_lazy("What undid an effect is not undone itself."),
+    gettext_lazy("Its workflow names a person who undoes it."),
+    gettext_lazy("Nothing to undo until an effect is confirmed."),
+    gettext_lazy("The effect is known; there is nothing to give up."),
+    gettext_lazy("The absence is known; there is nothing to give up."),
+    gettext_lazy("There is no effect outside that this could be about."),
+    gettext_lazy("A read leaves nothing open outside; run it again."),
+    gettext_lazy("The tool's recovery class does not allow it."),
+    gettext_lazy("Administrators only. Leaves the effect open in the books for good."),
+    gettext_lazy("The tenant's policy asks for a second person on every repair."),
+    gettext_lazy("What is written off is never looked after again."),
+    gettext_lazy("It acts outside."),
+    gettext_lazy("The tool cannot tell a second send from the first."),
+    gettext_lazy("A person's word stands for the tool's answer."),
+)
+_MARK = {
+    "open": "needs_attention",
+    "claimed": "hold",
+    "investigating": "hold",
+    "proposed": "hold",
+    "reviewing": "hold",
+    "resolved": "succeeded",
+}
+
+
+def kind_word(kind: str) -> str:
+    """Return what kind of case it is."""
+    return str(KIND.get(kind, kind.replace("_", " ")))
+
+
+def row(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a case with the words and the mark that a list shows."""
+    return {
+        **one,
+        "kind_word": kind_word(one["kind"]),
+        "state_word": STATE[one["state"]],
+        "mark": mark(one["state"]),
+        "resolution_word": MOVE[one["resolution"]][0] if one["resolution"] else "",
+    }
+
+
+def track(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the six stages of a case: {word, done, current, at}; ``at`` is when it last came there."""
+    order = list(STATE)
+    reached = order.index(case["state"])
+    times = {"open": case["opened_at"], "claimed": case["claimed_at"], "resolved": case["resolved_at"]}
+    for entry in case["entries"]:
+        stage = {"asked": "investigating", "answered": "investigating", "proposed": "proposed"}.get(entry["type"])
+        if stage and order.index(stage) <= reached:
+            times[stage] = entry["at"]
+    return [
+        {"word": STATE[name], "done": index < reached, "current": index == reached, "at": times.get(name)}
+        for index, name in enumerate(order)
+    ]
+
+
+def facts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return facts as {word, text, source, at}."""
+    return [
+        {
+            "word": str(FACT.get(one["name"], one["name"].replace("_", " "))),
+            "text": _text(one["value"]),
+            "source": one["source"],
+            "at": one["observed_at"],
+        }
+        for one in rows
+    ]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict) and "answer" in value:
+        parts = [str(ANSWER[value["answer"]]), value.get("evidence", ""), value.get("external_ref", "")]
+        return " · ".join([*(one for one in parts if one), value.get("seen_at", "")]).strip(" ·")
+    if isinstance(value, dict):
+        return " · ".join(str(one) for one in value.values() if isinstance(one, str | int | float))
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value)
+    return str(value)
+
+
+def moves(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the moves as the page shows them: word, text or why not, whether a second person looks, the suggestion."""
+    rows = []
+    for index, one in enumerate(case["moves"]):
+        word, text = MOVE[one["resolution"]]
+        rows.append(
+            {
+                "name": one["resolution"],
+                "word": word,
+                "text": _(one["why_not"]) if one["why_not"] else text,
+                "permitted": one["permitted"],
+                "second": _(one["second"]) if one["second"] and one["permitted"] else "",
+                "suggested": index == 0 and one["permitted"],
+            }
+        )
+    return rows
+
+
+def history(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what happened, newest first: {word, text, actor, at}; late reports that were refused stand among it."""
+    rows = [
+        {
+            "word": str(HAPPENED.get(one["type"], one["type"].replace("_", " "))),
+            "text": _detail(one),
+            "actor": one["actor"],
+            "at": one["at"],
+        }
+        for one in case["entries"]
+    ]
+    rows += [
+        {
+            "word": _("Late result refused"),
+            "text": _("epoch %(epoch)s, %(outcome)s")
+            % {"epoch": one["payload"].get("submitted_epoch"), "outcome": one["payload"].get("outcome")},
+            "actor": "engine",
+            "at": one["occurred_at"],
+        }
+        for one in case["stale"]
+    ]
+    return sorted(rows, key=lambda one: one["at"], reverse=True)
+
+
+def happened(entry: dict[str, Any]) -> str:
+    """Return what an entry tells, in a line."""
+    word, text = str(HAPPENED.get(entry["type"], entry["type"].replace("_", " "))), _detail(entry)
+    return f"{word}: {text}" if text else word
+
+
+def _detail(entry: dict[str, Any]) -> str:
+    data, type = entry["data"], entry["type"]
+    if type in ("claimed", "handed_over") and data.get("epoch"):
+        epoch = _("epoch %(n)s") % {"n": data["epoch"]}
+        return f"{data['to']}, {epoch}" if data.get("to") else epoch
+    if type == "answered":
+        return f"{ANSWER[data['answer']]} · {data['seen_at']}"
+    if type in ("proposed", "resolved"):
+        return str(MOVE[data["resolution"]][0])
+    if type == "reviewed":
+        return _("approved") if data["decision"] == "approve" else _("sent back")
+    return entry["reason"]
+
+
+BOARD = {
+    "done": gettext_lazy("done, can be undone"),
+    "irreversible": gettext_lazy("done, can't be undone"),
+    "compensating": gettext_lazy("being undone"),
+    "compensated": gettext_lazy("undone"),
+    "failed": gettext_lazy("could not be undone"),
+    "unknown": gettext_lazy("not known"),
+    "absent": gettext_lazy("nothing was applied"),
+    "written_off": gettext_lazy("written off"),
+    "undoing": gettext_lazy("undoes another effect"),
+}
+_UNDOES = "undo:"
+
+
+def board(operations: list[dict[str, Any]], cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return every effect of a run with what became of it: {operation, word, owner, case, undone_by}; doubts first.
+
+    ``undone_by`` is the newest operation that undoes it, None where none was sent.
+    """
+    undone: dict[str, dict[str, Any]] = {}
+    for one in operations:
+        if _undoes(one):
+            undone[_undone_key(one["business_key"], operations)] = one
+    about: dict[Any, dict[str, Any]] = {}
+    for one in sorted(cases, key=lambda case: case["state"] == "resolved"):
+        about.setdefault(one["operation_id"], one)
+    order = list(BOARD)[::-1]
+    rows = []
+    for one in operations:
+        case, kind = about.get(one["id"]), _stands(one)
+        rows.append(
+            {
+                "operation": one,
+                "kind": kind,
+                "word": BOARD[kind],
+                "case": case,
+                "owner": case["owner"] or case["resolved_by"] if case else None,
+                "undone_by": undone.get(one.get("business_key", "")),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["kind"] not in ("unknown", "failed"), order.index(row["kind"])))
+
+
+def _undoes(operation: dict[str, Any]) -> bool:
+    """Whether the operation was sent by a step that undoes an effect: no node of a workflow has such a name."""
+    return str(operation.get("node") or "").startswith(("undo:", "undo@"))
+
+
+def _undone_key(key: str, operations: list[dict[str, Any]]) -> str:
+    """Return the key of the effect that an undoing's key is made from; a further try has a number behind it."""
+    rest = key.removeprefix(_UNDOES)
+    known = {one.get("business_key") for one in operations}
+    return rest if rest in known else rest.rpartition(":")[0]
+
+
+def _stands(operation: dict[str, Any]) -> str:
+    status = operation["status"]
+    if status == "succeeded" and _undoes(operation):
+        return "undoing"
+    if status in ("succeeded", "partially_applied"):
+        return "done" if operation["consistency"]["compensation"] else "irreversible"
+    if status in ("compensating", "compensated", "written_off"):
+        return str(status)
+    if status == "compensation_failed":
+        return "failed"
+    return "absent" if status in ("absent", "refused", "void", "intended") else "unknown"
+
+
+def reference_of(case: dict[str, Any]) -> str:
+    """Return the reference outside that was seen last, an empty text for none."""
+    seen = [one["value"] for one in case["confirmed"] if one["name"] == "external" and isinstance(one["value"], dict)]
+    found = next((one["external_ref"] for one in reversed(seen) if one.get("external_ref")), None)
+    return str(found or (case["operation"] or {}).get("external_ref") or "")
+
+
+def epochs(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return who owned the step under which epoch, newest first: {epoch, who, text, at}; people and attempts alike."""
+    rows = [
+        {
+            "epoch": one["owner_epoch"],
+            "who": "",
+            "text": f"{one['host'] or ''}:{one['pid'] or ''} {(one['outcome'] or '').replace('_', ' ')}".strip(": "),
+            "at": one["started_at"],
+        }
+        for one in case["epochs"]
+    ]
+    rows += [
+        {"epoch": one["data"]["epoch"], "who": one["data"].get("to") or one["actor"], "text": "", "at": one["at"]}
+        for one in case["entries"]
+        if one["type"] in ("claimed", "handed_over") and one["data"].get("epoch")
+    ]
+    return sorted(rows, key=lambda one: (one["epoch"], one["at"]), reverse=True)
+
+
+def stays_open(case: dict[str, Any]) -> list[str]:
+    """Return what goes on if the reader stops here."""
+    rows = []
+    operation, run = case["operation"], case["run"]
+    if operation is not None and operation["settled_at"] is None:
+        rows.append(_("Nothing is sent again while the operation is open."))
+    if run is not None and run["status"] == "needs_attention":
+        rows.append(_("The run waits; what follows the step does not start."))
+    if case["overdue"]:
+        rows.append(_("It is overdue and stays on the first screen."))
+    else:
+        rows.append(_("When it is due and still open, it goes up the chain: on call, then an administrator."))
+    return rows
+
+
+def mark(state: str) -> str:
+    """Return whose mark a case's state wears."""
+    return _MARK[state]

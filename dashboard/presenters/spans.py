@@ -1,0 +1,78 @@
+"""From a run's events to spans of time per step: queue wait, run, failed attempt, retry pause, hold, unknown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+QUEUE, RUN, BAD, RETRY, HOLD, UNKNOWN, TIMER = "queue", "run", "bad", "retry", "hold", "unknown", "timer"
+# What a waiting step waits for once it has begun; waiting for its inputs is no span of the step.
+_WAITS = {"retry_scheduled": RETRY, "timer": TIMER, "yielded": TIMER, "given_back": QUEUE, "granted": QUEUE}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one step's time in one role; ``end`` None while it goes on. ``to`` is the status it ended in."""
+
+    kind: str
+    start: datetime
+    end: datetime | None
+    attempt: int
+    to: str | None
+    event: int
+
+    def seconds(self, now: datetime) -> float:
+        """Return its length so far."""
+        return max(0.0, ((self.end or now) - self.start).total_seconds())
+
+
+def spans_of(events: Iterable[dict[str, Any]]) -> dict[str, list[Span]]:
+    """Return node → its spans in order, over all its execution versions; ``events`` are in the order of their seq."""
+    found: dict[str, list[Span]] = {}
+    open_at: dict[tuple[str, int], tuple[str, str | None, dict[str, Any]]] = {}
+    for event in events:
+        node, to = event.get("node"), event.get("to_status")
+        if node is None or to is None:
+            _remember_cause(open_at, event)
+            continue
+        key = (node, event.get("execution_version") or 1)
+        before = open_at.get(key)
+        if before is not None and (kind := _kind(before[0], before[1], to, event)) is not None:
+            found.setdefault(node, []).append(_span(kind, before[2], event))
+        open_at[key] = (to, event.get("cause"), event)
+    for (node, _version), (status, cause, event) in open_at.items():
+        if (kind := _kind(status, cause, None, None)) is not None:
+            found.setdefault(node, []).append(_span(kind, event, None))
+    return found
+
+
+def _remember_cause(open_at: dict[tuple[str, int], Any], event: dict[str, Any]) -> None:
+    """A timer is set on a step that waits without changing its status."""
+    key = (event.get("node"), event.get("execution_version") or 1)
+    if event.get("type") == "TIMER_SET" and key in open_at:
+        status, _cause, begun = open_at[key]
+        open_at[key] = (status, "timer", begun)
+
+
+def _kind(status: str, cause: str | None, to: str | None, event: dict[str, Any] | None) -> str | None:
+    if status == "queued":
+        return QUEUE
+    if status == "running":
+        retried = to == "waiting" and event is not None and event.get("cause") == "retry_scheduled"
+        return BAD if to == "failed" or retried else RUN
+    if status in (HOLD, UNKNOWN):
+        return status
+    return _WAITS.get(cause or "") if status == "waiting" else None
+
+
+def _span(kind: str, begun: dict[str, Any], ended: dict[str, Any] | None) -> Span:
+    return Span(
+        kind,
+        begun["occurred_at"],
+        ended["occurred_at"] if ended else None,
+        begun.get("attempt") or 0,
+        ended.get("to_status") if ended else None,
+        begun["seq"],
+    )

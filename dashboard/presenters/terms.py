@@ -1,0 +1,168 @@
+"""Words of the code that reach a page: roles, permissions, problems, verdicts, why a request ended. Pure.
+
+The runtime says them in English, once; here they are named again, so that the catalog has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext, gettext_lazy
+
+from runtime.kernel.errors import QuarterdeckError
+
+ROLES = (
+    gettext_lazy("Looks at runs without reading their contents."),
+    gettext_lazy("Decides approvals; reads what is to be decided."),
+    gettext_lazy("Operates runs and steps, repairs."),
+    gettext_lazy("Everything but recording outcomes."),
+    gettext_lazy("Costs, budgets and the audit log."),
+    gettext_lazy("A program or its author: registers workflows and tools, submits tasks."),
+    gettext_lazy("Records outcomes from evidence."),
+)
+VERBS = (
+    gettext_lazy("Submit tasks to workflows."),
+    gettext_lazy("See tasks and find them."),
+    gettext_lazy("See runs, steps, graphs and events, without inputs and outputs."),
+    gettext_lazy("Start a new run of an existing task."),
+    gettext_lazy("Cancel a run."),
+    gettext_lazy("Pause a run."),
+    gettext_lazy("Resume a paused run."),
+    gettext_lazy("Send an external event to a run that waits for it."),
+    gettext_lazy("Run a finished step again."),
+    gettext_lazy("Skip a step."),
+    gettext_lazy("Take a skip back."),
+    gettext_lazy("Hold a step."),
+    gettext_lazy("Release a step that an operator held."),
+    gettext_lazy("Kill a queued or running step."),
+    gettext_lazy("Force a step's success; grants nothing and writes no outcome."),
+    gettext_lazy("Pass the decision on a held step to the engine; who may decide it is asked with the request."),
+    gettext_lazy("See workflows and their versions."),
+    gettext_lazy("Register workflow versions."),
+    gettext_lazy("See tools and their contracts."),
+    gettext_lazy("Register tool versions."),
+    gettext_lazy("See side effects and their state."),
+    gettext_lazy("Order that a side effect is undone."),
+    gettext_lazy("Let a tool be asked now about an effect that is not settled."),
+    gettext_lazy("Report on an attempt later, as the tool that was called."),
+    gettext_lazy("See that artifacts exist, with size and hash."),
+    gettext_lazy("Upload artifacts."),
+    gettext_lazy("Read inputs, outputs, artifacts' content and tools' answers."),
+    gettext_lazy("Record a task's outcome as a verifier."),
+    gettext_lazy("Read the audit log."),
+    gettext_lazy("See worker sessions."),
+    gettext_lazy("See the tenant's members."),
+    gettext_lazy("Add members, change their roles, end memberships."),
+    gettext_lazy("Issue and revoke one's own tokens."),
+    gettext_lazy("See and revoke every token of the tenant."),
+    gettext_lazy("See emergency stops."),
+    gettext_lazy("Stop external calls of a tool, a workflow or the tenant."),
+    gettext_lazy("Lift an emergency stop."),
+    gettext_lazy("Stop the whole installation; held by who runs it, given by no role."),
+    gettext_lazy("See alerts."),
+    gettext_lazy("Choose where alerts are sent."),
+    gettext_lazy("See messages that could not be sent."),
+    gettext_lazy("Send a message in quarantine again, or discard it."),
+    gettext_lazy("See limits, breakers and the tenant's policy."),
+    gettext_lazy("Set limits, close breakers, say which regions and scopes tools may have."),
+    gettext_lazy("See approval requests; what is to be decided needs payload.read too."),
+    gettext_lazy("Approve or reject requests that name one's role."),
+    gettext_lazy("Answer requests for an input that name one's role; an answer approves nothing."),
+    gettext_lazy("See repair cases, what is known of them and who owns them."),
+    gettext_lazy("Open a repair case by hand."),
+    gettext_lazy("Claim, investigate, propose and carry out repairs, hand them over."),
+    gettext_lazy("Review another person's proposed repair."),
+    gettext_lazy("Give an effect up for good."),
+    gettext_lazy("Write the runbooks that cases show."),
+    gettext_lazy("Propose rules for approvals and try them on the past; another person activates them."),
+)
+# The titles of problems (RFC 9457); their details are the API's and stay as they are.
+PROBLEMS = (
+    gettext_lazy("Error"),
+    gettext_lazy("Bad input"),
+    gettext_lazy("Invalid JSON"),
+    gettext_lazy("Payload too large"),
+    gettext_lazy("Invalid workflow"),
+    gettext_lazy("Invalid expression"),
+    gettext_lazy("Value does not fit its schema"),
+    gettext_lazy("Not authenticated"),
+    gettext_lazy("Permission denied"),
+    gettext_lazy("Not found"),
+    gettext_lazy("Conflict"),
+    gettext_lazy("Stale version"),
+    gettext_lazy("Move refused"),
+    gettext_lazy("Request key conflict"),
+    gettext_lazy("Operation conflict"),
+    gettext_lazy("Operation still open"),
+    gettext_lazy("Run has ended"),
+    gettext_lazy("Already succeeded"),
+    gettext_lazy("Cursor expired"),
+    gettext_lazy("Queue full"),
+    gettext_lazy("Message conflict"),
+    gettext_lazy("Unavailable"),
+    gettext_lazy("Configuration error"),
+    gettext_lazy("Request is closed"),
+    gettext_lazy("Decision is too late"),
+    gettext_lazy("Request cannot be approved"),
+    gettext_lazy("Somebody else decides it"),
+    gettext_lazy("You have decided already"),
+    gettext_lazy("It is your own request"),
+    gettext_lazy("Not possible for this request"),
+    gettext_lazy("Somebody else holds the case"),
+    gettext_lazy("You do not hold the case"),
+    gettext_lazy("Case is resolved"),
+    gettext_lazy("Resolution is not permitted"),
+    gettext_lazy("A second person is needed"),
+    gettext_lazy("Asked too soon"),
+    gettext_lazy("Bulk repair is elsewhere by now"),
+    gettext_lazy("Something else would run now"),
+)
+VERDICT = {
+    "achieved": gettext_lazy("Achieved"),
+    "not_achieved": gettext_lazy("Not achieved"),
+    "undecided": gettext_lazy("Undecided"),
+}
+DECISION = {"approve": gettext_lazy("approved"), "reject": gettext_lazy("rejected")}
+# Why a request ended without a decision, or after it.
+OUTCOME = {
+    "timeout": gettext_lazy("deadline passed"),
+    "step skipped": gettext_lazy("step skipped"),
+    "step forced": gettext_lazy("step forced"),
+    "step killed": gettext_lazy("step killed"),
+    "step failed": gettext_lazy("step failed"),
+    "run cancelled": gettext_lazy("run cancelled"),
+    "run ended": gettext_lazy("run ended"),
+    "the run's deadline passed": gettext_lazy("deadline passed"),
+    "not started in time": gettext_lazy("not started in time"),
+}
+EFFECT = {"none": gettext_lazy("none"), "read": gettext_lazy("reads"), "write": gettext_lazy("writes")}
+KEYS = {
+    "none": gettext_lazy("not told apart"),
+    "key": gettext_lazy("told apart by the key"),
+    "epoch": gettext_lazy("fenced by the epoch"),
+    "natural": gettext_lazy("makes no difference"),
+}
+_WORDS: dict[str, dict[str, Any]] = {
+    "verdict": VERDICT,
+    "decision": DECISION,
+    "outcome": OUTCOME,
+    "effect": EFFECT,
+    "keys": KEYS,
+}
+
+
+def term(text: str | None, of: str = "") -> str:
+    """Return a word or sentence of the code in the reader's language; what nobody named is shown as it is.
+
+    ``of`` is verdict, decision, outcome, effect or keys; without it ``text`` is one of the sentences above.
+    """
+    if not text:
+        return ""
+    if of:
+        return str(_WORDS[of].get(text, text.replace("_", " ")))
+    return gettext(text)
+
+
+def problem_word(problem: QuarterdeckError) -> str:
+    """Return what kind of problem it is."""
+    return gettext(problem.title)

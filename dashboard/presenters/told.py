@@ -1,0 +1,99 @@
+"""What the engine wrote down as a reason, in the reader's language; what people wrote is left as it is."""
+
+from __future__ import annotations
+
+import re
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+# The engine's sentences → how they are told. A sentence that is not listed is shown as it was written.
+_SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = (
+    (
+        re.compile(r"A step ended badly and nothing handled it\."),
+        _("A step ended badly and nothing handled it."),
+    ),
+    (re.compile(r"deadline"), _("deadline passed")),
+    (re.compile(r"An external effect is not settled\."), _("An effect outside is not settled.")),
+    (
+        re.compile(r"The deadline passed while an external effect is not settled\."),
+        _("The deadline passed while an effect outside is not settled."),
+    ),
+    (
+        re.compile(r"Operation (?P<key>.+) on (?P<tool>\S+): receipt unknown\."),
+        _("No receipt for %(key)s from %(tool)s."),
+    ),
+    (
+        re.compile(r"Operation (?P<key>.+): receipt unknown on (?P<tool>\S+)\."),
+        _("No receipt for %(key)s from %(tool)s."),
+    ),
+    (
+        re.compile(r"Operation (?P<key>.+): step (?P<step>\S+) was taken over while its call was under way\."),
+        _("%(step)s was taken over while the call of %(key)s was under way."),
+    ),
+    (re.compile(r"Operation (?P<key>.+) was applied in part\."), _("%(key)s was applied in part.")),
+    (
+        re.compile(r"Operation (?P<key>.+): its tool no longer keeps the key, so not found says nothing\."),
+        _("The tool no longer keeps the key %(key)s, so that “not found” says nothing."),
+    ),
+    (
+        re.compile(r"Operation (?P<key>.+): the tool knows nothing of it, and its contract allows no further send\."),
+        _("The tool knows nothing of %(key)s, and its contract allows no further send."),
+    ),
+    (
+        re.compile(r"Operation (?P<key>.+): the tool knows nothing of it, and its tool cannot tell a second send\."),
+        _("The tool knows nothing of %(key)s, and cannot tell a second send from the first."),
+    ),
+    (
+        re.compile(r"Operation (?P<key>.+) is to be undone by hand: (?P<why>.+)"),
+        _("%(key)s is to be undone by hand: %(why)s"),
+    ),
+    (re.compile(r"Step (?P<step>\S+) cannot go on: (?P<why>.+)"), _("%(step)s cannot go on: %(why)s")),
+    (
+        re.compile(r"Operation (?P<key>.+): its worker was lost after sending\."),
+        _("The worker was lost after sending %(key)s."),
+    ),
+    (
+        re.compile(r"The step was ended while its operation was not settled: (?P<key>.+)\."),
+        _("The step was ended while %(key)s was not settled."),
+    ),
+)
+
+# The titles of alerts (runtime/worker/maintenance/alerts.py), each with what it is about and how often.
+_ALERTS: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
+    (re.compile(rf"{english} \((?P<n>\d+)\)"), sentence)
+    for english, sentence in (
+        (r"Effects of unknown outcome: (?P<what>.+?)", _("Effects of unknown outcome: %(what)s (%(n)s)")),
+        (r"Runs that need attention: (?P<what>.+?)", _("Runs that need attention: %(what)s (%(n)s)")),
+        (
+            r"Failed runs: (?P<what>.+?), step (?P<step>\S+), (?P<why>\w+)",
+            _("Failed runs: %(what)s, step %(step)s, %(why)s (%(n)s)"),
+        ),
+        (r"Failed runs: (?P<what>.+?), (?P<why>\w+)", _("Failed runs: %(what)s, %(why)s (%(n)s)")),
+        (r"Steps that are ready and are not started", _("Steps that are ready and are not started (%(n)s)")),
+        (r"Messages that do not leave", _("Messages that do not leave (%(n)s)")),
+        (r"Messages in quarantine: (?P<what>.+?)", _("Messages in quarantine: %(what)s (%(n)s)")),
+        (r"Workers alive without progress: (?P<what>.+?)", _("Workers alive without progress: %(what)s (%(n)s)")),
+        (r"Workers lost and not replaced: (?P<what>.+?)", _("Workers lost and not replaced: %(what)s (%(n)s)")),
+        (
+            r"Calls held back, the tool keeps failing: (?P<what>.+?)",
+            _("Calls held back, the tool keeps failing: %(what)s (%(n)s)"),
+        ),
+        (
+            r"So much waits that new work is refused, low priority first",
+            _("So much waits that new work is refused, low priority first (%(n)s)"),
+        ),
+        (
+            r"Runs that had come to a standstill and were mended",
+            _("Runs that had come to a standstill and were mended (%(n)s)"),
+        ),
+    )
+)
+
+
+def told(text: str | None) -> str:
+    """Return a reason or an alert's title as the reader is told it; an empty text for none."""
+    for pattern, sentence in (*_SENTENCES, *_ALERTS):
+        if text and (found := pattern.fullmatch(text)):
+            return str(sentence) % found.groupdict() if found.groupdict() else str(sentence)
+    return text or ""

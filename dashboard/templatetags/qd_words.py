@@ -1,0 +1,74 @@
+"""Words as filters: states, causes, roles, permissions, problems. ``qd`` carries them too; templates load that one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.translation import gettext as _
+
+from dashboard.presenters import states, terms
+from dashboard.presenters.told import told as told_reason
+
+register = template.Library()
+
+
+@register.filter
+def state_word(state: str, of: str = "step") -> str:
+    """Return a state's word."""
+    return states.word(state, of)
+
+
+@register.filter
+def cause_word(cause: str | None) -> str:
+    """Return a cause's words."""
+    return states.cause_word(cause)
+
+
+@register.filter
+def told(reason: str | None) -> str:
+    """Return a reason of the engine in the reader's language."""
+    return told_reason(reason)
+
+
+@register.filter
+def person_name(label: str) -> str:
+    """Return a person's name alone."""
+    return str(states.person(label)["name"])
+
+
+@register.filter
+def kind_word(kind: str) -> str:
+    """Return what a node is."""
+    return states.kind_word(kind)
+
+
+@register.filter
+def role_word(role: str) -> str:
+    """Return a role's name."""
+    return states.role_word(role)
+
+
+@register.filter
+def term(text: str | None, of: str = "") -> str:
+    """Return a word or sentence of the code in the reader's language."""
+    return terms.term(text, of)
+
+
+@register.filter
+def problem_word(problem: Any) -> str:
+    """Return what kind of problem it is."""
+    return terms.problem_word(problem)
+
+
+@register.filter
+def recovery_word(recovery: str) -> str:
+    """Return what a tool's recovery class means for its answers."""
+    words = {
+        "replayable": _("may be repeated"),
+        "idempotent": _("deduplicates by key"),
+        "query": _("is asked before a repeat"),
+        "compensable": _("can be undone"),
+        "human": _("only a person repeats it"),
+    }
+    return str(words.get(recovery, recovery))

@@ -1,0 +1,41 @@
+// Forms: a second click sends nothing twice, a filter applies by itself, a select-all knows its boxes.
+
+export function startForms() {
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "1";
+    const button = event.submitter;
+    // After this event, so that the button's own name and value are still sent.
+    setTimeout(() => { if (button) button.setAttribute("aria-busy", "true"); });
+    setTimeout(() => {
+      delete form.dataset.sent;
+      if (button) button.removeAttribute("aria-busy");
+    }, 8000);
+  });
+  // What was answered, or got lost, may be sent again.
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const form = event.detail.elt;
+    if (!(form instanceof HTMLFormElement)) return;
+    delete form.dataset.sent;
+    for (const button of form.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
+  });
+  // Long work goes on in its own page, part by part; leaving the page stops it there.
+  const going = document.querySelector("form[data-goes-on]");
+  if (going) setTimeout(() => going.requestSubmit(), 300);
+  document.addEventListener("change", (event) => {
+    if (event.target.closest("[data-auto]")) event.target.form.requestSubmit();
+    const all = event.target.closest("[data-all]");
+    if (all) for (const box of document.querySelectorAll(all.dataset.all)) box.checked = all.checked;
+  });
+  document.addEventListener("input", (event) => {
+    const wanted = event.target.dataset && event.target.dataset.confirm;
+    if (!wanted) return;
+    const button = event.target.form.querySelector("[data-needs-confirm]");
+    if (button) button.setAttribute("aria-disabled", String(event.target.value.trim() !== wanted));
+  });
+}
