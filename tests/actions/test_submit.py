@@ -1,0 +1,81 @@
+"""Submitting: times that cannot be kept are refused one by one, and whoever is in the way is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connections
+
+from runtime.actions import base
+from runtime.actions.submit import SubmitRequest, submit_bulk
+from runtime.kernel.errors import BadInput, Unavailable
+from runtime.kernel.ids import uuid7
+from runtime.store.tx import tenant_tx
+from tests.support.engine import Engine, sweep
+from tests.support.specs import tool, workflow
+
+pytestmark = [pytest.mark.req("C2.1", "C2.2"), pytest.mark.django_db(transaction=True)]
+FAR = datetime(9998, 12, 31, tzinfo=UTC)
+
+
+@pytest.fixture
+def engine(tenant, test_database) -> Iterator[Engine]:
+    """The tenant's engine, driven by hand."""
+    yield Engine(tenant)
+    sweep(test_database, tenant.id)
+
+
+@pytest.fixture
+def flow(engine) -> str:
+    """A registered workflow's name."""
+    document = workflow(tool("a"))
+    engine.submit(document)
+    return document["name"]
+
+
+def test_a_time_limit_beyond_all_calendars_is_its_items_problem(engine, flow):
+    requests = [
+        SubmitRequest(workflow=flow, input={}, scheduled_at=FAR, timeout=315_360_000),
+        SubmitRequest(workflow=flow, input={}),
+    ]
+    refused, accepted = submit_bulk(actor=engine.actor, requests=requests)
+    assert isinstance(refused, BadInput)
+    assert refused.where == "/timeout"
+    assert engine.run(accepted.run_id).status == "queued"
+
+
+class Holder(threading.Thread):
+    """Another submitter whose transaction holds a session's row until it is told to commit."""
+
+    def __init__(self, tenant_id) -> None:
+        super().__init__()
+        self.tenant_id = tenant_id
+        self.holds, self.let_go = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        with tenant_tx(self.tenant_id) as tx:
+            tx.send("insert_sessions", (self.tenant_id, "service:other", [uuid7()], ["desk"]))
+            self.holds.set()
+            self.let_go.wait(30)
+        connections.close_all()
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_who_holds_the_same_session_is_waited_for(engine, flow, monkeypatch, patient):
+    monkeypatch.setattr(base, "LOCK_TIMEOUT_MS", 50)
+    holder = Holder(engine.tenant.id)
+    holder.start()
+    assert holder.holds.wait(10)
+    requests = [SubmitRequest(workflow=flow, input={}, session="desk", request_key="once")]
+    if patient:
+        threading.Timer(0.2, holder.let_go.set).start()
+        [accepted] = submit_bulk(actor=engine.actor, requests=requests)
+        assert engine.run(accepted.run_id).status == "queued"
+    else:
+        with pytest.raises(Unavailable):
+            submit_bulk(actor=engine.actor, requests=requests)
+        holder.let_go.set()
+    holder.join(10)

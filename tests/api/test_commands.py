@@ -1,0 +1,200 @@
+"""The command line calls the same actions: JSON out, problems with exit code 1, usage with 2."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from tests.support.api import WORKFLOW, Caller, problem
+from tests.support.factories import make_member
+
+pytestmark = [pytest.mark.req("C6.1"), pytest.mark.django_db(transaction=True)]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str, fails: bool = False) -> list[Any]:
+    """Run a command in this process; return its JSON lines, those of the problem when it ``fails``."""
+    out, err = io.StringIO(), io.StringIO()
+    if fails:
+        with pytest.raises(SystemExit) as end:
+            call_command(*arguments, stdout=out, stderr=err)
+        assert end.value.code == 1
+        return [json.loads(err.getvalue())] if err.getvalue() else _lines(out)
+    call_command(*arguments, stdout=out, stderr=err)
+    assert err.getvalue() == ""
+    return _lines(out)
+
+
+def _lines(out: io.StringIO) -> list[Any]:
+    return [json.loads(line) for line in out.getvalue().splitlines() if line.startswith(("{", "["))]
+
+
+def file(tmp_path: Path, value: Any, name: str = "file.json") -> str:
+    path = tmp_path / name
+    path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return str(path)
+
+
+def test_token_prints_a_token_that_works(admin, tenant):
+    user = make_member(tenant, "viewer")
+    out = io.StringIO()
+    call_command("token", user.username, "--tenant", tenant.slug, "--verbs", "run.read", stdout=out)
+    raw = out.getvalue().strip()
+    fresh = Caller(raw, tenant)
+    assert fresh.get("runs/").status_code == 200
+    problem(fresh.get("tasks/"), 403)
+    assert run("token", "nobody-here", "--tenant", tenant.slug, fails=True)[0]["code"] == "not_found"
+    assert run("token", user.username, "--tenant", "no-such", fails=True)[0]["code"] == "not_found"
+
+
+def test_submit_runs_and_run(admin, tenant, tmp_path):
+    path = file(tmp_path, {"order_id": "W1"})
+    arguments = ("submit", "parcel", "--input", path, "--tenant", tenant.slug, "--request-key", "k")
+    first = run(*arguments)[0]
+    assert run(*arguments)[0] == {**first, "replayed": True}
+    listed = run("runs", "--tenant", tenant.slug)
+    assert [one["id"] for one in listed] == [first["run_id"]]
+    assert run("runs", "--status", "failed", "--tenant", tenant.slug) == []
+    shown = run("run", "show", first["run_id"], "--tenant", tenant.slug)[0]
+    assert {step["node"] for step in shown["steps"]} == {"pack", "send"}
+    events = run("run", "events", first["run_id"], "--tenant", tenant.slug)
+    assert [e["seq"] for e in events] == list(range(1, shown["last_included_seq"] + 1))
+    entry = admin.get("audit/?verb=task.submit").json()["items"][0]
+    assert entry["actor"] == "service:cli"
+
+
+@pytest.mark.req("C5.5")
+def test_what_has_just_succeeded_is_not_cancelled(admin, tenant):
+    finished, going = admin.submit()["run_id"], admin.submit("W2")["run_id"]
+    for node in ("pack", "send"):
+        step = next(one for one in admin.get(f"runs/{finished}/steps/").json()["items"] if one["node"] == node)
+        body = {"expected_version": step["version"], "reason": "done by hand"}
+        assert admin.post(f"steps/{step['id']}/mark-successed/", body).status_code == 200
+    told = problem(admin.post(f"runs/{finished}/cancel/", {"reason": "stop"}), 409, "already_succeeded")
+    assert told["current_status"] == "completed"
+    assert run("run", "cancel", finished, "--tenant", tenant.slug, fails=True)[0]["code"] == "already_succeeded"
+    assert run("run", "cancel", going, "--reason", "stop", "--tenant", tenant.slug)[0]["status"] == "cancelled"
+
+
+@pytest.mark.req("C4.5")
+def test_an_order_to_undo_what_is_not_there_changes_nothing(admin):
+    nobody = uuid.uuid4()
+    problem(admin.post(f"operations/{nobody}/compensate/", {"reason": "x"}), 404, "not_found")
+    problem(admin.post(f"operations/{nobody}/compensate/", {"reason": ""}), 400, "bad_input")
+    problem(admin.post(f"operations/{nobody}/compensate/", {"reasons": "x"}), 400)
+    problem(admin.post("operations/none/compensate/", {"reason": "x"}), 404)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(b"{", "invalid_json"), (b'{"order_id":NaN}', "invalid_json"), (b'{"order_id":7}', "schema_mismatch")],
+)
+def test_a_wrong_input_file(admin, tenant, tmp_path, content, code):
+    path = file(tmp_path, content)
+    found = run("submit", "parcel", "--input", path, "--tenant", tenant.slug, fails=True)[0]
+    assert found["code"] == code
+    assert found["where"]
+    assert admin.get("tasks/").json()["items"] == []
+
+
+def test_what_is_not_there(admin, tenant, tmp_path):
+    slug = ("--tenant", tenant.slug)
+    assert run("submit", "parcel", "--input", "/no/such/file", *slug, fails=True)[0]["where"] == "/no/such/file"
+    assert run("run", "show", "7", *slug, fails=True)[0]["where"] == "ID"
+    missing = "01900000-0000-7000-8000-000000000000"
+    assert run("run", "events", missing, *slug, fails=True)[0]["code"] == "not_found"
+
+
+def test_workflow_check_and_register(admin, tenant, tmp_path):
+    good = file(tmp_path, {**WORKFLOW, "name": "fresh"})
+    slug = ("--tenant", tenant.slug)
+    checked = run("workflow", "check", good, *slug)[0]
+    assert (checked["ok"], checked["nodes"], checked["tools"]) == (True, 2, ["core.echo@1"])
+    assert len(admin.get("workflows/").json()["items"]) == 1
+    assert run("workflow", "register", good, *slug)[0]["version"] == 1
+    bad = file(tmp_path, {**WORKFLOW, "nodes": [{"id": "a", "kind": "tool", "tool": "no.such@1"}]}, "bad.json")
+    for act in ("check", "register"):
+        assert run("workflow", act, bad, *slug, fails=True)[0]["where"].startswith("/nodes/0")
+
+
+def test_tool_register(admin, tenant, tmp_path):
+    contract = {
+        "name": "shop.load",
+        "version": 1,
+        "adapter": "python",
+        "config": {"entry_point": "shop.load"},
+        "input_schema": {"type": "object"},
+        "side_effect": "read",
+        "recovery": "replayable",
+    }
+    slug = ("--tenant", tenant.slug)
+    assert run("tool", "register", file(tmp_path, contract), *slug)[0]["created"] is True
+    assert (
+        run("tool", "register", file(tmp_path, {**contract, "timeout_s": 3}), *slug, fails=True)[0]["code"]
+        == "conflict"
+    )
+
+
+def test_audit_verify(admin, tenant, db):
+    assert run("audit", "verify", "--tenant", tenant.slug)[0]["ok"] is True
+    with db.connect() as connection, connection.transaction():
+        connection.execute("SELECT set_config('qd.tenant', %s, true)", [str(tenant.id)])
+        connection.execute("ALTER TABLE qd_audit_entry DISABLE TRIGGER qd_append_only")
+        connection.execute("UPDATE qd_audit_entry SET actor = 'user:else' WHERE number = 2")
+        connection.execute("ALTER TABLE qd_audit_entry ENABLE TRIGGER qd_append_only")
+    report = run("audit", "verify", "--tenant", tenant.slug, fails=True)[0]
+    assert report["breaches"][0]["number"] == 2
+
+
+def test_tenant_create_and_member(db, tenant):
+    created = run("tenant", "create", f"made-{tenant.slug}")[0]
+    assert created["slug"] == f"made-{tenant.slug}"
+    assert run("tenant", "create", created["slug"], fails=True)[0]["code"] == "conflict"
+    assert run("tenant", "create", "Not A Slug", fails=True)[0]["where"] == "slug"
+    user = make_member(tenant, "viewer")
+    added = run("tenant", "member", user.username, "--role", "oncall", "--tenant", created["slug"])[0]
+    assert (added["role"], added["created"]) == ("oncall", True)
+
+
+def test_the_example_is_made_once(fresh_db, settings, tmp_path):
+    settings.QUARTERDECK_DATA = tmp_path
+    made = run("example", "ensure")[0]
+    assert made["tenant"] == "acme"
+    people = json.loads((tmp_path / "example_sign_ins").read_text())
+    assert sorted(people) == [
+        f"{who} (tenant acme)" for who in ("admin", "approver", "finance", "integrator", "oncall")
+    ]
+    assert (tmp_path / "example_sign_ins").stat().st_mode & 0o777 == 0o600
+    assert run("example", "ensure")[0] == made
+    assert json.loads((tmp_path / "example_sign_ins").read_text()) == people
+    out = io.StringIO()
+    call_command("token", "integrator", stdout=out)
+    answer = Caller(out.getvalue().strip(), None).post(  # type: ignore[arg-type]
+        "tasks/", {"workflow": "refund", "input": {"order_id": "W1", "amount": 150}}
+    )
+    assert answer.status_code == 202, answer.content
+
+
+def test_as_a_process(db, admin, tenant, tmp_path):
+    def manage(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=db.environ(), input=stdin, capture_output=True, timeout=60)
+
+    done = manage("submit", "parcel", "--input", "-", "--tenant", tenant.slug, stdin=b'{"order_id":"W1"}')
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "accepted"
+    wrong = manage("submit", "parcel", "--input", "-", "--tenant", tenant.slug, stdin=b'{"order_id":1,"order_id":2}')
+    assert wrong.returncode == 1
+    assert json.loads(wrong.stderr)["where"] == "/order_id"
+    assert wrong.stdout == b""
+    assert manage("submit").returncode == 2
+    assert manage("runs", "--status", "done").returncode == 2

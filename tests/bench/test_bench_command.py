@@ -1,0 +1,90 @@
+"""`manage.py bench`: its arguments, and the line it prints, with tiny sizes and real worker processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.management.bench.figures import line, percentile
+from tests.support.db import Database
+
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = ("bench", "work", "unit", "value", "p50", "p95", "p99", "n", "load1", "spin_ms")
+
+
+def bench(database: Database, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "bench", *arguments],
+        env=database.environ(), capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert [key for key in KEYS if key not in found] == []
+    return found
+
+
+def test_percentiles():
+    assert [percentile(range(101), p) for p in (0, 50, 95, 99, 100)] == [0, 50, 95, 99, 100]
+    assert percentile([7], 99) == 7
+
+
+def test_a_line_has_the_median_and_what_belongs_to_it():
+    found = line("x", "work", "ms", [3.0, 1.0, 2.0], extra={"a": 1.23456789})
+    assert (found["value"], found["p50"], found["n"], found["extra"]) == (2.0, 2.0, 3, {"a": 1.2346})
+
+
+def test_throughput_runs_real_workers_and_proves_what_was_kept(fresh_db):
+    found = printed(bench(fresh_db, "throughput", "--runs", "20", "--repeat", "2", "--workers", "1"))
+    assert (found["bench"], found["unit"], found["n"], found["workers"]) == ("throughput", "steps/s", 2, 1)
+    assert found["value"] > 0
+    assert found["proved"]["steps"] == found["proved"]["checkpoints"] == 10 * found["proved"]["runs"]
+    assert found["proved"]["gaps"] == 0
+
+
+def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
+    found = printed(bench(fresh_db, "latency", "--samples", "2", "--workers", "1"))
+    assert (found["unit"], found["n"], found["runs"]) == ("ms", 2, "thread")
+    assert found["min"] <= found["p50"] <= found["max"] < 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arguments", "unit"),
+    [
+        ("wide", ("--width", "30", "--runs", "10"), "steps/s"),
+        ("flat", ("--fill", "400", "--runs", "10"), "ratio"),
+        ("blocked", ("--parked", "40", "--runs", "10"), "ratio"),
+        ("recovery", ("--samples", "1"), "ms"),
+        ("approval", ("--samples", "2"), "ms"),
+        ("effects", ("--runs", "20"), "steps/s"),
+        ("submit", ("--seconds", "1"), "ms"),
+        ("bulk", ("--seconds", "1"), "tasks/s"),
+        ("start", (), "s"),
+        ("idle", ("--seconds", "1"), "% of a core"),
+    ],
+)
+def test_the_others(fresh_db, name, arguments, unit):
+    found = printed(bench(fresh_db, name, "--repeat", "1", *arguments))
+    assert (found["bench"], found["unit"]) == (name, unit)
+
+
+def test_an_unknown_bench_is_wrong_usage(fresh_db):
+    done = bench(fresh_db, "speed")
+    assert done.returncode == 2
+    assert "throughput" in done.stderr
+
+
+def test_without_workers_it_says_so(fresh_db):
+    done = bench(fresh_db, "throughput", "--workers-running", "--runs", "1")
+    assert done.returncode == 1
+    problem = json.loads(done.stderr)
+    assert "manage.py worker" in problem["remediation"]

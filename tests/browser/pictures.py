@@ -1,0 +1,123 @@
+"""Pictures of the main pages of a running console: light, dark, on a phone and in Chinese.
+
+``python -m tests.browser.pictures --url http://127.0.0.1:8000 --data .quarterdeck --out build/pictures``: signs in with
+the example's sign-ins that ``manage.py up`` keeps in its data folder, and writes one PNG per page and look. With
+``--readme`` it writes the pictures that README shows, as WebP, into ``static/docs/console``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import re
+import shutil
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+LOOKS = {
+    "light": ({"width": 1440, "height": 900}, {"qd_theme": "light", "django_language": "en"}),
+    "dark": ({"width": 1440, "height": 900}, {"qd_theme": "dark", "django_language": "en"}),
+    "phone": ({"width": 390, "height": 844}, {"qd_theme": "light", "django_language": "en"}),
+    "zh": ({"width": 1440, "height": 900}, {"qd_theme": "light", "django_language": "zh-hans"}),
+}
+# Page → (who looks at it, its address; in braces: the newest run of a status and workflow, or the first request).
+PAGES = {
+    "now": ("oncall", "/now/"),
+    "runs": ("oncall", "/runs/"),
+    "graph": ("oncall", "{partially_completed/close-books}"),
+    "attention": ("oncall", "{needs_attention/pick-up}?step=book"),
+    "timeline": ("oncall", "{completed/refund}timeline/"),
+    "why": ("oncall", "{needs_attention/pick-up}why/"),
+    "operations": ("oncall", "{needs_attention/pick-up}operations/"),
+    "inbox": ("approver", "/inbox/"),
+    "approval": ("approver", "{request}"),
+    "workflow": ("integrator", "/workflows/refund/"),
+    "workers": ("oncall", "/workers/"),
+    "audit": ("admin", "/audit/"),
+}
+
+
+README_PAGES = ("now", "runs", "graph", "timeline", "why", "inbox", "approval")
+README_LOOKS = ("light", "dark", "phone")
+README_FOLDER = Path("static/docs/console")
+WEBP_QUALITY = 72
+
+
+def main() -> None:
+    """Read the arguments and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--data", type=Path, default=Path(".quarterdeck"))
+    parser.add_argument("--out", type=Path, default=Path("build/pictures"))
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--readme", action="store_true")
+    asked = parser.parse_args()
+    if asked.readme:
+        asked.only, asked.out = asked.only or README_PAGES, README_FOLDER
+    known = json.loads((asked.data / "example_sign_ins").read_text())
+    passwords = {name.split(" ")[0]: password for name, password in known.items()}
+    asked.out.mkdir(parents=True, exist_ok=True)
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        for look in README_LOOKS if asked.readme else LOOKS:
+            _draw(browser, asked, passwords, look)
+        browser.close()
+
+
+def _draw(browser: Browser, asked: argparse.Namespace, passwords: dict[str, str], look: str) -> None:
+    viewport, cookies = LOOKS[look]
+    windows: dict[str, Page] = {}
+    for name, (person, address) in PAGES.items():
+        if asked.only and name not in asked.only:
+            continue
+        if person not in windows:
+            windows[person] = _signed_in(browser, asked.url, person, passwords[person], viewport, cookies)
+        page = windows[person]
+        page.goto(asked.url + _address(page, asked.url, address))
+        page.wait_for_selector("html[data-ready]")
+        page.wait_for_timeout(600)
+        file = asked.out / f"{name}-{look}.{'webp' if asked.readme else 'png'}"
+        _save(page, file)
+        print(file)
+    for page in windows.values():
+        page.context.close()
+
+
+def _save(page: Page, file: Path) -> None:
+    """Write what the window shows; playwright itself writes no WebP, the browser does."""
+    kind = {"format": "webp", "quality": WEBP_QUALITY} if file.suffix == ".webp" else {"format": "png"}
+    answer = page.context.new_cdp_session(page).send("Page.captureScreenshot", kind)
+    file.write_bytes(base64.b64decode(answer["data"]))
+
+
+def _signed_in(
+    browser: Browser, url: str, person: str, password: str, viewport: dict[str, int], cookies: dict[str, str]
+) -> Page:
+    context = browser.new_context(viewport=viewport)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(f"{url}/sign-in/")
+    page.fill("[name=username]", person)
+    page.fill("[name=password]", password)
+    page.click("button.btn-primary")
+    page.wait_for_url("**/now/")
+    context.add_cookies([{"name": name, "value": value, "url": url} for name, value in cookies.items()])
+    return page
+
+
+def _address(page: Page, url: str, address: str) -> str:
+    """Fill in the first run of a status, or the first request that waits."""
+    found = re.match(r"\{(\w+)(?:/([\w-]+))?\}(.*)", address)
+    if found is None:
+        return address
+    kind, workflow, rest = found.groups()
+    path = "/inbox/" if kind == "request" else f"/runs/?status={kind}&workflow={workflow or ''}&within=all"
+    page.goto(url + path)
+    first = page.locator("tr[data-href]").first
+    return (first.get_attribute("data-href") or path) + rest if first.count() else path
+
+
+if __name__ == "__main__":
+    main()

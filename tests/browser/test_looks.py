@@ -1,0 +1,191 @@
+"""Every page as people meet it: readable, reachable, on a phone, in the dark, in Chinese, without a complaint."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from playwright.sync_api import expect
+
+from approvals.models import Request
+from dashboard.pages.ask_acts import KINDS
+from repair.actions.bulk import prepare_bulk
+from repair.actions.claim import claim_case
+from repair.actions.open import open_case
+from repair.actions.runbooks import write_runbook
+from runtime.store.tx import tenant_tx
+from tests.support.actors import member
+from tests.support.pages import Scene
+from tests.support.screens import Screen
+
+# The browser tells the status of the pages that say what is missing, and of acts that do not fit.
+REFUSED = {403, 404, 409}
+TABS = ("graph", "timeline", "steps", "events", "operations", "approvals", "repairs", "why", "audit")
+
+
+def pages(made: Scene) -> list[str]:
+    """Return every page of the console, each once."""
+    with tenant_tx(made.tenant.id):
+        request = Request.objects.get(run_id=made.runs["asks"])
+    run, failed = made.runs["asks"], made.runs["failed"]
+    desk = member(made.tenant, "oncall")
+    step = made.engine.step(failed, "a").id
+    case = open_case(actor=desk, run_id=failed, step_id=step, reason="The customer calls.")["case_id"]
+    claim_case(actor=desk, case_id=uuid.UUID(case))
+    bulk = prepare_bulk(actor=desk, resolution="keep_pending", filter={}, reason="Wait for the bank.", hours=4.0)
+    book = "# Ask first\n\n- the shop\n- the bank\n\n```\nrun rebuild\n```"
+    write_runbook(actor=member(made.tenant, "admin"), tool="core.echo", error_class="", text=book, expected_version=0)
+    return [
+        "/now/",
+        "/runs/",
+        "/runs/?status=compensating",
+        *[f"/runs/{run}/{tab}/" for tab in TABS],
+        f"/runs/{made.runs['failed']}/steps/?step=a",
+        f"/runs/{made.runs['failed']}/?step=a&part=why",
+        f"/runs/{run}/verbs/cancel/",
+        f"/tasks/{made.engine.run(run).task_id}/",
+        "/tasks/",
+        "/inbox/",
+        "/repairs/",
+        "/repairs/shift/",
+        "/repairs/several/?kind=by_hand",
+        f"/repairs/several/{bulk['bulk_id']}/",
+        "/repairs/runbooks/?tool=core.echo",
+        f"/repairs/{case}/",
+        f"/inbox/{request.id}/",
+        "/workflows/",
+        "/workflows/trip/",
+        "/workflows/trip/start/",
+        "/tools/",
+        "/tools/core.echo/",
+        "/workers/",
+        "/members/",
+        "/tokens/",
+        "/policy/",
+        "/stops/",
+        "/messages/",
+        *[f"/inbox/{request.id}/acts/{name}/" for name in KINDS],
+        "/no/such/page/",
+        f"/runs/{uuid.uuid4()}/",
+        "/audit/",
+        "/states/",
+    ]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_has_a_serious_finding(screen: Screen, theme: str):
+    screen.prefer(theme=theme)
+    screen.expected |= REFUSED
+    screen.page.goto(f"{screen.site.url}/sign-in/")
+    assert screen.violations() == []
+    screen.sign_in("admin")
+    for path in pages(screen.made):
+        screen.open(path)
+        assert screen.violations() == [], path
+
+
+@pytest.mark.timeout(300)
+def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
+    screen.page.set_viewport_size({"width": 390, "height": 844})
+    screen.page.goto(f"{screen.site.url}/sign-in/")
+    assert screen.overflow() == []
+    screen.expected |= REFUSED
+    screen.sign_in("admin")
+    for path in pages(screen.made):
+        screen.open(path)
+        assert screen.overflow() == [], path
+        assert screen.small_targets() == [], path
+
+
+@pytest.mark.timeout(300)
+def test_every_page_speaks_chinese(screen: Screen):
+    screen.expected |= REFUSED
+    screen.sign_in("admin")
+    screen.prefer(language="zh-hans", zone="Asia/Shanghai")
+    for path in pages(screen.made):
+        page = screen.open(path)
+        assert page.locator("html").get_attribute("lang") == "zh-hans"
+        if not page.locator(".side").count():
+            continue  # an address that leads nowhere belongs to no tenant
+        assert "Asia/Shanghai" in page.locator(".bar").inner_text()
+        words = page.locator(".side").inner_text()
+        assert "待办" in words
+        assert "Inbox" not in words
+    screen.open("/inbox/")
+    expect(screen.page.get_by_role("heading", level=1)).to_have_text("待办")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, width: int, theme: str):
+    screen.page.set_viewport_size({"width": width, "height": 900})
+    screen.prefer(theme=theme)
+    screen.expected |= {400, *REFUSED}
+    screen.sign_in("admin")
+
+    def look(what: str) -> None:
+        screen.page.wait_for_selector("html[data-ready]")
+        assert screen.violations() == [], what
+        assert screen.overflow() == [], what
+
+    screen.open("/runs/")
+    look("the list to choose from")
+    screen.page.locator("input[name=run]").first.check()
+    screen.page.get_by_text("Act on several…").click()
+    screen.page.locator("button[name=verb][value=pause]").click()
+    expect(screen.page.locator("#dialog-title")).to_be_visible()
+    look("the preview of several runs")
+    screen.page.get_by_label("Reason").fill("the ledger is being moved")
+    screen.page.locator("button.btn-primary").click()
+    expect(screen.page.get_by_role("status").first).to_be_visible()
+    look("what became of several runs")
+    screen.open("/inbox/")
+    screen.page.locator("input[name=ask]").first.check()
+    screen.page.get_by_role("button", name="Decide several…").click()
+    expect(screen.page.locator("#dialog-title")).to_be_visible()
+    look("several requests")
+    screen.page.locator("button[value=reject]").click()
+    look("several requests without a word")
+    for path in ("/tokens/", "/members/", "/stops/"):
+        screen.open(path)
+        screen.page.locator("main form[novalidate] button[type=submit]").last.click()
+        expect(screen.page.locator("main .err").first).to_be_visible()
+        look(f"{path} refused")
+
+
+def test_the_dark_is_dark_and_the_system_decides_by_default(screen: Screen):
+    ground = "() => getComputedStyle(document.querySelector('.main')).backgroundColor"
+    screen.sign_in("viewer")
+    screen.page.emulate_media(color_scheme="dark")
+    assert screen.open("/now/").evaluate(ground) == "rgb(17, 21, 26)"
+    screen.page.emulate_media(color_scheme="light")
+    assert screen.page.evaluate(ground) == "rgb(255, 255, 255)"
+    screen.page.click(".me > summary")
+    screen.page.get_by_role("button", name="Dark").click()
+    screen.page.wait_for_selector('html[data-theme="dark"]')
+    assert screen.page.evaluate(ground) == "rgb(17, 21, 26)"
+
+
+def test_the_reference_of_the_api_runs_under_its_own_policy(screen: Screen):
+    screen.page.goto(f"{screen.site.url}/api/v1/docs/")
+    expect(screen.page.locator("#swagger-ui .info .title")).to_contain_text("Quarterdeck", timeout=30_000)
+    screen.page.locator("#swagger-ui .opblock-summary").first.click()
+    expect(screen.page.locator("#swagger-ui .opblock-body").first).to_be_visible()
+
+
+def test_fonts_come_from_here(screen: Screen):
+    hosts: set[str] = set()
+    screen.page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+    screen.sign_in("viewer")
+    page = screen.open("/runs/")
+    assert page.evaluate("() => document.fonts.ready.then(() => document.fonts.check('13px Geist'))")
+    assert hosts == {f"127.0.0.1:{screen.site.port}"}
+
+
+def test_motion_stops_for_those_who_ask(screen: Screen):
+    screen.page.emulate_media(reduced_motion="reduce")
+    screen.sign_in("viewer")
+    screen.open("/now/")
+    moving = "() => document.getAnimations().filter((one) => one.playState === 'running').length"
+    assert screen.page.evaluate(moving) == 0

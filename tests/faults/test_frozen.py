@@ -1,0 +1,116 @@
+"""Workers that are stopped and go on later: their lease ends, others take over, what they still say is stale (C2.9)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import LEASE
+from tests.support.nodes import node, sleeping
+from tests.support.specs import tool
+from tests.support.workers import python_tool, told, until
+
+pytestmark = [pytest.mark.faults, pytest.mark.req("C2.9")]
+SERVER = Path(__file__).resolve().parents[1] / "support" / "mcp_tool.py"
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Stop a process for the block."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_late_submit_changes_nothing(stack_of, desk):
+    stack = stack_of(workers=1, clusters=2)
+    run_id = desk.submit(desk.workflow(sleeping("a", 1.5), tool("b", "a")))
+    first = desk.wait_step(run_id, "a", "running")
+    with frozen(stack.pid_of(first.worker_session_id)):
+        desk.wait_step(run_id, "a", "succeeded", seconds=LEASE * 4 + 10)
+        assert desk.wait(run_id).status == "completed"
+    before = desk.events(run_id)
+    (late,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 15, "the frozen worker reports")
+    assert late.payload["submitted_epoch"] == first.owner_epoch
+    assert late.to_status is None
+    after = desk.step(run_id, "a")
+    assert (after.status, after.attempt) == ("succeeded", 2)
+    assert after.owner_epoch > first.owner_epoch
+    assert desk.events(run_id)[: len(before)] == before
+    assert desk.run(run_id).status == "completed"
+
+
+@pytest.mark.req("A6.3", "C3.3")
+def test_a_late_answer_to_a_write_leaves_it_unknown_and_is_kept(stack_of, desk, tmp_path):
+    """The effect was made, then the worker froze; its answer comes when nobody waits for it any more."""
+    stack = stack_of(workers=1, clusters=2)
+    log = tmp_path / "effects"
+    log.touch()
+    slow = desk.tool(python_tool("effect", runs="thread", writes=True))
+    flow = desk.workflow(node("pay", slow, input={"log": str(log), "then_wait_s": 1}))
+    run_id = desk.submit(flow)
+    first = desk.wait_step(run_id, "pay", "running")
+    until(log.read_text, 10, "the effect")
+    with frozen(stack.pid_of(first.worker_session_id)):
+        assert desk.wait(run_id).status == "needs_attention"
+        assert told(desk, run_id) == {"pay": "unknown(lease_lost)"}
+    (late,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 15, "the frozen worker reports")
+    assert late.payload["operation_status"] == "succeeded"
+    assert late.output_sha256 is not None
+    (operation,) = desk.operations(run_id)
+    assert (operation.status, operation.sends) == ("unknown", 1)
+    assert told(desk, run_id) == {"pay": "unknown(lease_lost)"}
+    assert len(log.read_text().splitlines()) == 1
+
+
+@pytest.mark.req("C3.3", "C2.9")
+def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
+    """Frozen between the committed intent and the send: the tool's server takes a second to start."""
+    stack = stack_of(workers=1, clusters=2)
+    log = tmp_path / "mcp"
+    log.touch()
+    late = (
+        f"import time, runpy, sys; time.sleep(1.5); sys.argv = ['s', {str(log)!r}]; "
+        f"runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    )
+    contract = {
+        "name": "slow.add",
+        "version": 1,
+        "adapter": "mcp",
+        "config": {"tool": "add", "command": sys.executable, "args": ["-c", late], "session": "call"},
+        "input_schema": {"type": "object"},
+        "side_effect": "write",
+        "recovery": "human",
+        "timeout_s": 60,
+    }
+    run_id = desk.submit(desk.workflow(node("pay", desk.tool(contract))))
+    (operation,) = until(lambda: [o for o in desk.operations(run_id) if o.status == "sent"], 10, "the intent")
+    with frozen(stack.pid_of(desk.step(run_id, "pay").worker_session_id)):
+        assert desk.wait(run_id).status == "needs_attention"
+    (stale,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 20, "the frozen worker reports")
+    assert stale.payload["operation_status"] == "absent", "it knows that it sent nothing"
+    assert "effect" not in log.read_text()
+    (operation,) = desk.operations(run_id)
+    assert operation.status == "unknown", "the engine believes the rows, not a worker whose lease was over"
+
+
+@pytest.mark.req("C2.9")
+def test_a_busy_worker_without_progress_loses_its_lease(stack_of, desk, tmp_path):
+    """Its process lives, its loop does not: an inline tool hangs in it."""
+    stack = stack_of(workers=1, clusters=2, stall_seconds=2)
+    log = tmp_path / "pids"
+    log.touch()
+    deaf = desk.tool(python_tool("deaf_once", runs="inline"))
+    run_id = desk.submit(desk.workflow(node("a", deaf, input={"log": str(log)}), tool("b", "a")))
+    first = desk.wait_step(run_id, "a", "running")
+    assert desk.wait(run_id, seconds=40).status == "completed"
+    assert [a.outcome for a in desk.attempts(run_id)][:2] == ["lost", "succeeded"]
+    assert first.worker_session_id not in stack.sessions()

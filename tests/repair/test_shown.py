@@ -1,0 +1,84 @@
+"""What a case, a shift and a board show, and to whom; what settled is looked at under the lock (C8.4, A9.8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.presenters.repairs import board
+from repair.actions.base import open_desk
+from repair.actions.open import open_case
+from repair.duties import _close, close_settled
+from repair.models import Case
+from repair.queries import cases_of_run, get_case, shift_report
+from runtime.actions.base import frame
+from runtime.kernel.actor import engine
+from runtime.store.tx import tenant_tx
+from tests.support.actors import member
+
+pytestmark = [pytest.mark.req("C8.4"), pytest.mark.django_db(transaction=True)]
+
+
+def _undoing(case):
+    [one] = [one for one in case["moves"] if one["resolution"] == "compensate"]
+    return one["permitted"], one["why_not"]
+
+
+def test_undoing_is_offered_where_and_to_whom_it_can_be_ordered(desk):
+    case = desk.saw(desk.taken(desk.lost("compensable")), "done")
+    assert _undoing(case) == (True, None)
+    seen = get_case(actor=member(desk.tenant, "viewer"), case_id=case["id"])
+    assert _undoing(seen) == (False, "Your role does not order that an effect is undone.")
+    other = desk.saw(desk.taken(desk.lost("human")), "done")
+    assert _undoing(other) == (False, "The tool's contract names nothing that undoes it.")
+
+
+@pytest.mark.req("A9.8")
+def test_an_output_that_was_proposed_is_content(desk):
+    case = desk.saw(desk.taken(desk.lost("human")), "done")
+    words = {"external_ref": "P-77", "output": {"secret": 1}}
+    desk.propose(case, "record_success", arguments=words)
+    assert desk.read(case["id"])["proposals"][0]["arguments"] == words
+    seen = get_case(actor=member(desk.tenant, "viewer"), case_id=case["id"])
+    assert seen["proposals"][0]["arguments"] == {"external_ref": "P-77"}
+
+
+def test_a_shift_is_told_the_newest_of_each_open_case(desk):
+    first, second = desk.taken(desk.lost("human")), desk.case(desk.lost("human"))
+    desk.saw(first, "absent")
+    told = {one["id"]: one["last"]["type"] for one in shift_report(actor=desk.oncall)["open"]}
+    assert told == {first["id"]: "answered", second["id"]: "opened"}
+
+
+def test_an_effect_sent_again_before_the_lock_keeps_its_case(desk):
+    run_id = desk.lost("human")
+    case = desk.case(run_id)
+
+    with frame(engine(desk.tenant.id)) as unit:
+        # Listed as settled, unknown by the time it is locked.
+        assert _close(open_desk(unit, engine(desk.tenant.id), case["id"], "")) is False
+    close_settled()
+    assert desk.read(case["id"])["state"] == "open"
+
+
+def test_the_board_tells_what_undid_an_effect_and_counts_that_as_no_effect_of_its_own():
+    pay = {"id": 1, "node": "pay", "business_key": "pay:7", "status": "compensated", "consistency": {}}
+    undo = {"id": 2, "node": "undo:pay", "business_key": "undo:pay:7", "status": "absent", "consistency": {}}
+    again = {**undo, "id": 3, "business_key": "undo:pay:7:2", "status": "succeeded"}
+    rows = {row["operation"]["id"]: row for row in board([pay, undo, again], [])}
+    assert {key: row["kind"] for key, row in rows.items()} == {1: "compensated", 2: "absent", 3: "undoing"}
+    assert rows[1]["undone_by"] is again
+    assert rows[3]["undone_by"] is None
+
+
+def test_the_board_names_the_open_case_of_an_effect_before_an_older_one(desk):
+    run_id = desk.lost("human")
+    desk.finish_case(desk.saw(desk.taken(run_id), "done"), "record_success")
+    opened = open_case(actor=desk.oncall, run_id=run_id, step_id=desk.step(run_id, "pay").id, reason="doubtful")
+    cases = cases_of_run(actor=desk.oncall, run_id=run_id)
+    assert [one["state"] for one in cases] == ["open", "resolved"]
+    operation = {"id": desk.operation(run_id).id, "status": "succeeded", "consistency": {"compensation": None}}
+    for order in (cases, cases[::-1]):
+        [row] = board([operation], order)
+        assert str(row["case"]["id"]) == opened["case_id"]
+    with tenant_tx(desk.tenant.id):
+        assert Case.objects.filter(run_id=run_id).count() == 2

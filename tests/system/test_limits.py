@@ -1,0 +1,136 @@
+"""Bounds under real workers: one writer for a state, a slow tool apart from the rest, a burst that starves nobody."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.actions.limits import set_limit, set_policy
+from runtime.actions.runs import cancel_run
+from runtime.models import Step
+from runtime.queries.limits import list_breakers
+from runtime.store.tx import tenant_tx
+from tests.support import invariants
+from tests.support.factories import make_tenant
+from tests.support.nodes import echo, node, sleeping
+from tests.support.specs import tool
+from tests.support.workers import Desk, python_tool, told, until
+
+PROPERTIES = {"type": "object", "properties": {"account": {"type": "string"}, "log": {"type": "string"}}}
+
+
+def spans(desk: Desk, run_ids: list[uuid.UUID]) -> list[tuple[datetime, datetime]]:
+    """Return when each write was sent and settled, in order."""
+    found = [one for run_id in run_ids for one in desk.operations(run_id)]
+    return sorted((one.sent_at, one.settled_at) for one in found if one.sent_at and one.settled_at)
+
+
+@pytest.mark.req("C2.7")
+def test_a_state_is_written_by_one_call_at_a_time(stack, desk, tmp_path: Path):
+    contract = python_tool("effect", writes=True, serial="account:{account}", input_schema=PROPERTIES)
+    reference = desk.tool(contract)
+    log = str(tmp_path / "log")
+    call: dict[str, Any] = {"account": {"$": "input.account"}, "log": log, "then_wait_s": 0.05}
+    flow = desk.workflow(node("pay", reference, input=call))
+    same = [desk.submit(flow, {"account": "A"}) for _ in range(8)]
+    other = [desk.submit(flow, {"account": f"B{i}"}) for i in range(8)]
+    statuses = desk.wait_all([*same, *other])
+    assert set(statuses.values()) == {"completed"}
+    assert len(Path(log).read_text().splitlines()) == 16
+    alone = spans(desk, same)
+    assert len(alone) == 8
+    assert all(end <= begun for (_b, end), (begun, _e) in pairwise(alone)), "they overlap"
+    assert max(desk.step(run_id, "pay").attempt for run_id in other) == 1, "another account waits for nobody"
+
+
+@pytest.mark.req("C2.7")
+def test_a_slow_tool_at_its_limit_keeps_no_slot_and_nobody_waiting(stack, desk):
+    set_limit(actor=desk.actor, scope="tool", name="core.sleep@1", most=2)
+    slow = desk.submit(desk.workflow(*(sleeping(f"s{i}", 0.2) for i in range(12)), name="slow"))
+    quick = [desk.submit(desk.workflow(echo("a"), tool("b", "a"), name="quick")) for _ in range(20)]
+    assert set(desk.wait_all(quick).values()) == {"completed"}
+    left = [step for step in desk.steps(slow).values() if step.status == "queued"]
+    assert left, "the quick ones went past the slow"
+    assert desk.wait(slow).status == "completed"
+    begun = sorted((s.started_at, s.finished_at) for s in desk.steps(slow).values())
+    busiest = max(sum(a <= at < b for a, b in begun) for at, _end in begun)
+    assert busiest <= 2
+
+
+@pytest.mark.req("C8.6", "A4.3")
+def test_one_tenants_burst_starves_nobody(stack, desk):
+    burst = desk.submit(desk.workflow(*(sleeping(f"s{i}", 0.05) for i in range(6000)), name="burst"))
+    other = Desk(make_tenant())
+    until(lambda: desk.run(burst).status == "running", 30, "the burst under way")
+    small = [other.submit(other.workflow(echo("a"), echo("b", "a"))) for _ in range(5)]
+    assert set(other.wait_all(small).values()) == {"completed"}
+    with tenant_tx(desk.tenant.id):
+        assert Step.objects.filter(run_id=burst, status="queued").count() > 100, "long before the burst is done"
+    cancel_run(actor=desk.actor, run_id=burst, reason="seen enough")
+    desk.wait(burst)
+    invariants.check(other.tenant.id)
+
+
+@pytest.mark.req("B4.2")
+def test_a_tool_that_is_down_is_left_alone_until_it_is_back(stack, desk, shop):
+    dead = shop.contract("/ok", writes=False, retry={"max_attempts": 1})
+    dead["config"]["url"] = "http://127.0.0.1:9/nobody"
+    dead["targets"] = ["127.0.0.1:9"]
+    reference = desk.tool(dead)
+    flow = desk.workflow(*(node(f"n{i}", reference) for i in range(10)), echo("apart"))
+    run_id = desk.submit(flow)
+    assert desk.wait(run_id).status == "failed"
+    (found,) = list_breakers(actor=desk.actor)
+    assert (found["state"], found["error_class"], found["tool"]) == ("open", "network", reference)
+    held = desk.submit(desk.workflow(node("call", reference), echo("apart"), name="held"))
+    desk.wait_step(held, "apart", "succeeded")
+    until(lambda: desk.step(held, "call").blocked_on == found["id"], 20, "parked for the breaker")
+    assert desk.step(held, "call").attempt == 0
+    cancel_run(actor=desk.actor, run_id=held, reason="not today")
+
+
+@pytest.mark.req("C3.2")
+def test_regions_scopes_and_the_tasks_own_scope_are_asked_before_a_call(stack, desk, shop):
+    contract = shop.contract("/ok", writes=False, data_region="us", scopes=["orders.read"])
+    reference = desk.tool(contract)
+    flow = desk.workflow(node("a", reference))
+    assert desk.wait(desk.submit(flow)).status == "completed"
+    seen = len(shop.effects())
+    refusals = {
+        "data_region": ({"data_regions": ["eu"], "scopes": None}, {}),
+        "scope": ({"data_regions": ["us"], "scopes": ["mail.send"]}, {}),
+        "scope of the task": ({"data_regions": None, "scopes": None}, {"scope": {"scopes": []}}),
+        "tools of the task": ({"data_regions": None, "scopes": None}, {"scope": {"tools": ["core.echo"]}}),
+    }
+    for name, (policy, more) in refusals.items():
+        set_policy(actor=desk.actor, **policy)
+        run_id = desk.submit(flow, **more)
+        assert desk.wait(run_id).status == "failed", name
+        error = desk.step(run_id, "a").error
+        assert error is not None
+        assert (error["class"], error["code"]) == ("policy", "data_region" if name == "data_region" else "scope")
+        assert not {"eu", "mail.send"} & set(error["message"].split())
+        assert desk.attempts(run_id)[0].outcome == "failed"
+    assert len(shop.effects()) == seen, "nothing was sent"
+    set_policy(actor=desk.actor, data_regions=["us"], scopes=["orders.read", "mail.send"])
+    run_id = desk.submit(flow, scope={"tools": ["shop.call"], "scopes": ["orders.read"]})
+    assert desk.wait(run_id).status == "completed"
+
+
+@pytest.mark.req("A4.3")
+def test_a_tools_pool_and_a_nodes_decide_who_runs_it(stack, desk):
+    apart = desk.tool({**python_tool("add", pool="apart"), "name": "test.apart"})
+    numbers = {"a": 1, "b": 2}
+    flow = desk.workflow(
+        node("tools", apart, input=numbers), node("nodes", apart, input=numbers, pool="gpu"), echo("anybodys")
+    )
+    run_id = desk.submit(flow, pool="own")
+    steps = desk.steps(run_id)
+    assert {name: step.pool for name, step in steps.items()} == {"tools": "apart", "nodes": "gpu", "anybodys": "own"}
+    cancel_run(actor=desk.actor, run_id=run_id, reason="no worker serves these pools")
+    assert set(told(desk, run_id).values()) <= {"killed(cancelled)", "skipped(cancelled)"}

@@ -1,0 +1,72 @@
+"""An own PostgreSQL: an ordinary login, roles an administrator creates once, then `manage.py migrate`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.store import roles
+from tests.support import db as support
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def login(database: support.Database) -> Iterator[tuple[str, str]]:
+    """A login that is nothing but the owner of an empty database; yields its name and its address."""
+    name = f"own_{uuid.uuid4().hex[:8]}"
+    with support.admin() as admin:
+        for statement in roles.owner_statements(name, "secret"):
+            admin.execute(statement.encode())
+        roles.create_database(admin, name, name)
+    url = database.url.replace(f"//{support.OWNER}:", f"//{name}:", 1)
+    before, _, after = url.partition("@")
+    yield name, support.with_name(f"{before.rpartition(':')[0]}:secret@{after}", name)
+    support.drop(name)
+    with support.admin() as admin:
+        admin.execute(f"DROP ROLE {name}".encode())
+
+
+def manage(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = support.Database("unused").environ(DATABASE_URL=url)
+    command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_roles_first_then_migrate(login):
+    name, url = login
+    refused = manage(url, "migrate")
+    assert refused.returncode == 1
+    assert "qd_web, qd_worker, qd_definer" in refused.stderr
+    assert "manage.py database roles" in refused.stderr
+    printed = manage(url, "database", "roles").stdout
+    assert f'GRANT qd_web, qd_worker, qd_definer TO "{name}"' in printed
+    assert manage(url, "database", "roles", "--apply", support.server().admin_url(name)).returncode == 0
+    done = manage(url, "migrate", "-v", "0")
+    assert done.returncode == 0, done.stderr
+    assert "not started or stopped here" in manage(url, "database", "stop").stderr
+
+
+def test_an_address_nobody_answers_is_said_in_words():
+    refused = manage("postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2", "migrate")
+    assert refused.returncode == 1
+    assert "cannot be reached" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_migrations_take_turns(database):
+    from django.db import connections
+
+    from runtime.kernel.errors import ConfigurationError
+
+    with database.connect() as other, connections["owner"].cursor() as cursor:
+        with roles.only_migration(other.cursor()):
+            with pytest.raises(ConfigurationError, match="Another migration"), roles.only_migration(cursor, 0.3):
+                pass
+        with roles.only_migration(cursor, 0.3):
+            pass

@@ -1,0 +1,193 @@
+"""`manage.py up`: serves, restarts what dies, stops cleanly, and goes on after kill -9 of everything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from django.db import connections
+
+from tests.support import invariants
+from tests.support.console import Console, wait_for
+from tests.support.factories import make_tenant
+from tests.support.nodes import node, sleeping
+from tests.support.own_server import aliases_on
+from tests.support.specs import tool
+from tests.support.workers import Desk, told
+
+pytestmark = pytest.mark.xdist_group("up")
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """A data folder with a space in its name, shared by this module: its database is made once."""
+    folder = Path(tempfile.mkdtemp(prefix="qd-up-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder / "the data"
+    place = Console(folder / "the data").postgres.layout.place
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def console(home: Path) -> Iterator[Console]:
+    running = Console(home).start()
+    yield running
+    running.kill_everything()
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_stops_clean(console, number):
+    console.wait_ready()
+    assert console.get("/healthz") == (200, '{"status": "ok"}')
+    assert "quarterdeck_workers 1.0" in console.get("/metrics")[1]
+    everything = console.tree()
+    assert console.stop(number) == 0
+    assert console.output.rstrip().endswith("stopped")
+    wait_for(lambda: gone(everything), 5, "every process gone")
+    assert console.postgres.pid() is None
+
+
+def test_a_second_one_on_the_same_folder_says_so(console):
+    console.wait_ready()
+    second = subprocess.run(console.command(), capture_output=True, text=True, env=console.environment(), timeout=60)
+    assert second.returncode == 1
+    assert f"already runs on {console.home}: process {console.pid}" in second.stderr
+    assert console.ready()
+
+
+def test_a_taken_port_is_named(console):
+    console.wait_ready()
+    other = Console(console.home.parent / "other")
+    other.port = console.port
+    refused = subprocess.run(other.command(), capture_output=True, text=True, env=other.environment(), timeout=60)
+    assert refused.returncode == 1
+    assert f"127.0.0.1:{console.port}" in refused.stderr
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", ["web", "workers", "scheduler", "heartbeat"])
+def test_a_child_that_dies_is_started_again(console, name):
+    console.wait_ready()
+    before = console.child(name)
+    left = list(psutil.Process(before).children(recursive=True))
+    os.kill(before, signal.SIGKILL)
+    wait_for(lambda: console.child(name) not in (None, before), 10, f"{name} started again")
+    wait_for(lambda: gone(left), 5, "nothing of the dead child's group is left")
+    wait_for(console.ready, 30, "ready again")
+
+
+@pytest.mark.proof
+def test_postgres_that_dies_is_started_again(console):
+    console.wait_ready()
+    before = console.postgres.pid()
+    os.kill(before, signal.SIGKILL)
+    wait_for(lambda: console.postgres.pid() not in (None, before), 30, "PostgreSQL started again")
+    wait_for(console.ready, 30, "ready again")
+
+
+@pytest.mark.proof
+def test_a_deaf_cluster_is_started_again(console):
+    """A pump that no longer beats: frozen here, deaf by a lost lock in real life."""
+    console.wait_ready()
+    before = console.child("workers")
+
+    def pumps() -> list[int]:
+        found = {int(path.name.removeprefix("pump-")) for path in (console.home / "run").glob("pump-*")}
+        return [pid for pid in found if psutil.pid_exists(pid) and os.getpgid(pid) == before]
+
+    for pid in wait_for(pumps, 20, "a pump beats"):
+        os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: console.child("workers") not in (None, before), 30, "cluster started again")
+    wait_for(console.ready, 30, "ready again")
+
+
+@pytest.mark.proof
+def test_children_die_with_a_killed_supervisor(console):
+    console.wait_ready()
+    workers = psutil.Process(console.child("workers"))
+    everything = [psutil.Process(console.child(name)) for name in ("web", "scheduler", "heartbeat")]
+    everything += [workers, *workers.children(recursive=True)]
+    os.kill(console.pid, signal.SIGKILL)
+    console.process.wait()
+    wait_for(lambda: gone(everything), 5, "children gone with their parent")
+    assert console.postgres.pid() is not None, "the database stays: it serves others too"
+    again = Console(console.home).start()
+    try:
+        again.wait_ready()
+        assert again.stop() == 0
+    finally:
+        again.kill_everything()
+
+
+@pytest.mark.proof
+def test_it_goes_on_after_kill_9_of_everything(console):
+    console.wait_ready()
+    for _ in range(2):
+        console.kill_everything()
+        again = Console(console.home).start()
+        try:
+            again.wait_ready()
+        finally:
+            again.kill_everything()
+
+
+@pytest.mark.proof
+@pytest.mark.req("A6.2", "C4.4", "C3.3")
+@pytest.mark.timeout(600)
+def test_work_under_way_goes_on_after_kill_9_of_everything(home, database, shop):
+    """A call was sent whose answer nobody read, a step ran, one waited for its time: the run ends, with one effect."""
+    console = Console(home).start()
+    try:
+        console.wait_ready(150)
+        with aliases_on(console.postgres.url()):
+            desk = Desk(make_tenant())
+            query = desk.tool({**shop.contract("/lookup/{key}", writes=False), "name": "shop.lookup"})
+            asked = {"recovery": "query", "idempotency": "key", "query": query}
+            pay = desk.tool(shop.contract("/hang_after", timeout_s=25, **asked))
+            flow = desk.workflow(
+                node("pay", pay), sleeping("rest", 5), {"id": "pause", "kind": "wait", "seconds": 3},
+                tool("end", "pay", "rest", "pause"),
+            )  # fmt: skip
+            run_id = desk.submit(flow)
+            wait_for(shop.effects, 30, "the effect")
+            assert told(desk, run_id) == {
+                "pay": "running",
+                "rest": "running",
+                "pause": "waiting(timer)",
+                "end": "waiting",
+            }
+            console.kill_everything()
+            connections.close_all()
+            console.start().wait_ready(150)
+            assert desk.wait(run_id, seconds=90).status == "completed"
+            assert {step.status for step in desk.steps(run_id).values()} == {"succeeded"}
+            (operation,) = desk.operations(run_id)
+            assert (operation.status, operation.sends, len(shop.effects())) == ("succeeded", 1, 1)
+            assert {a.outcome for a in desk.attempts(run_id)} >= {"lost", "succeeded"}
+            invariants.check(desk.tenant.id)
+        assert console.stop() == 0
+    finally:
+        console.kill_everything()
+
+
+def test_a_second_start_after_a_clean_stop_is_ready_again(home):
+    console = Console(home).start()
+    try:
+        console.wait_ready()
+        assert console.stop() == 0
+        console.start().wait_ready()  # how fast: `manage.py bench start`
+        assert console.stop() == 0
+    finally:
+        console.kill_everything()
