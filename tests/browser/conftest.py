@@ -8,17 +8,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from runtime.models import Tenant
 from tests.support import db as support
 from tests.support.pages import Scene, scene
+from tests.support.patience import patient
 from tests.support.screens import Screen
 from tests.support.web import Web
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # Playwright's synchronous API runs a loop in this thread; the tests' own queries stand beside it, never inside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+expect.set_options(timeout=1_000 * patient(5))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

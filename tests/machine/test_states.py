@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,11 +20,14 @@ from runtime.worker.intents import intend
 from runtime.worker.maintenance.gates import Turnstile
 from runtime.worker.work import Report
 from tests.support import invariants
-from tests.support.engine import sweep
 from tests.support.office import Office, writing
 from tests.support.specs import tool, workflow
 
-pytestmark = [pytest.mark.req("C2.7", "C3.4"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.req("C2.7", "C3.4"),
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("fresh_db"),  # the turnstile looks at every tenant
+]
 
 PROPERTIES = {"type": "object", "properties": {"account": {"type": "string"}}}
 PAY = workflow(
@@ -34,14 +36,13 @@ PAY = workflow(
 
 
 @pytest.fixture
-def bank(tenant, test_database: Any) -> Iterator[Office]:
+def bank(tenant) -> Iterator[Office]:
     """A tenant with a tool that writes an account, one call at a time."""
     office = Office(tenant)
     contract = writing("bank.pay", serial="account:{account}", input_schema=PROPERTIES)
     register_tool(actor=office.actor, contract=contract)
     yield office
     assert not invariants.problems(office.tenant.id, at_rest=False)
-    sweep(test_database, tenant.id)
 
 
 def pay(bank: Office, key: str) -> uuid.UUID:

@@ -19,6 +19,7 @@ import psutil
 
 from runtime.store.embedded import Server
 from runtime.worker.supervisor import read_state
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 _OF_THE_TESTS = ("DATABASE_URL", "QUARTERDECK_DATA", "QUARTERDECK_DB_ROLE", "DJANGO_SETTINGS_MODULE", "SECRET_KEY")
@@ -32,13 +33,13 @@ def free_port() -> int:
 
 
 def wait_for(condition: Any, seconds: float, what: str) -> Any:
-    """Return the first true value of ``condition()``. Raises AssertionError after ``seconds``."""
-    deadline = time.monotonic() + seconds
+    """Return the first true value of ``condition()``. Raises AssertionError long after ``seconds``."""
+    deadline = time.monotonic() + patient(seconds)
     while time.monotonic() < deadline:
         if value := condition():
             return value
         time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {seconds:.0f} s")
+    raise AssertionError(f"{what}: not within {patient(seconds):.0f} s")
 
 
 class Console:
@@ -129,4 +130,4 @@ class Console:
         """Stop it cleanly; return its exit status."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(patient(60))

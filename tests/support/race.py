@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from tests.support import db as support
+from tests.support.patience import patient
 from tests.support.workers import until
 
 
@@ -29,7 +30,7 @@ class Contender(threading.Thread):
 
         try:
             if self.barrier is not None:
-                self.barrier.wait(30)
+                self.barrier.wait(patient(30))
             self.result = self.work()
         except BaseException as error:
             self.error = error
@@ -38,7 +39,7 @@ class Contender(threading.Thread):
 
     def outcome(self, seconds: float = 60.0) -> Any:
         """Wait for the end and return the result; raises the error."""
-        self.join(seconds)
+        self.join(patient(seconds))
         assert not self.is_alive(), "still blocked"
         if self.error is not None:
             raise self.error

@@ -30,6 +30,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.support.console import free_port
 from tests.support.db import Database
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class Web:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        until = time.monotonic() + seconds
+        until = time.monotonic() + patient(seconds)
         while True:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/healthz", timeout=2):
                 return self
@@ -102,7 +103,7 @@ class Web:
         if self.process is not None and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
-            self.process.wait(20)
+            self.process.wait(patient(20))
 
     def get(self, path: str, **headers: str) -> tuple[int, Any]:
         """Return status and body of a GET; JSON is parsed."""
@@ -150,7 +151,7 @@ class Reader:
         self.run_status = ""
         self.seen: list[dict[str, Any]] = []
 
-    async def message(self, seconds: float = 10.0) -> dict[str, Any]:
+    async def message(self, seconds: float = patient(10)) -> dict[str, Any]:
         """Return the next message that is no tick, taken into the picture."""
         async with asyncio.timeout(seconds):
             while True:
@@ -172,7 +173,7 @@ class Reader:
             for step in message["steps"]:
                 self.steps[step["node"]] = step["status"]
 
-    async def until_seq(self, seq: int, seconds: float = 10.0) -> None:
+    async def until_seq(self, seq: int, seconds: float = patient(10)) -> None:
         """Read on until the picture includes ``seq``."""
         async with asyncio.timeout(seconds):
             while self.seq is None or self.seq < seq:
@@ -187,7 +188,7 @@ class Reader:
     async def send(self, **message: Any) -> None:
         await self.connection.send(json.dumps(message))
 
-    async def closed(self, seconds: float = 10.0) -> tuple[int | None, dict[str, Any] | None]:
+    async def closed(self, seconds: float = patient(10)) -> tuple[int | None, dict[str, Any] | None]:
         """Read until the server closes; return the close code and the problem it told before."""
         problem = None
         try:

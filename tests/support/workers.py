@@ -33,6 +33,7 @@ from runtime.tools.contract import ToolContract
 from runtime.tools.registry import register_tool
 from tests.support.actors import member
 from tests.support.db import Database
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLPACK = ROOT / "tests" / "support" / "toolpack"
@@ -41,13 +42,13 @@ RESTING = (*RUN_ENDED, "needs_attention")
 
 
 def until(condition: Callable[[], Any], seconds: float, what: str, *, every: float = 0.02) -> Any:
-    """Return the first true value of ``condition()``. Raises AssertionError after ``seconds``."""
-    deadline = time.monotonic() + seconds
+    """Return the first true value of ``condition()``. Raises AssertionError long after ``seconds``."""
+    deadline = time.monotonic() + patient(seconds)
     while True:
         if value := condition():
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds:.1f} s")
+            raise AssertionError(f"{what}: not within {patient(seconds):.1f} s")
         time.sleep(every)
 
 
@@ -90,7 +91,7 @@ class Program:
     def terminate(self, seconds: float = 30.0) -> int:
         """Ask to stop, wait, return the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(seconds)
+        return self.process.wait(patient(seconds))
 
     def kill(self) -> None:
         """Kill -9 of the process and what is left of its group; a number that is somebody else's by now is spared."""
