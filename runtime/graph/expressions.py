@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import cel
-
+from runtime.graph.cellib import cel
 from runtime.graph.celscan import MAX_CHARS, scan, shorten
 from runtime.kernel.errors import InvalidExpression
 
