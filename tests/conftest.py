@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.utils import translation
@@ -21,6 +21,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the server when the process that started the session ends."""
     if not hasattr(config, "workerinput"):
         support.tear_down()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep tests that share a stack, a browser or a web process in one process."""
+    from tests.support.schedule import ByPlace
+
+    return ByPlace(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.fixture(autouse=True)

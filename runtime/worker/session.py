@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from runtime.actions.base import WORK_CHANNEL
 from runtime.actions.manifests import code_version
 from runtime.kernel.conf import conf
 from runtime.kernel.ids import uuid7
@@ -139,6 +140,8 @@ def renew_host(host: str) -> tuple[int, list[uuid.UUID]]:
         forgetful = [row[0] for row in tx.rows("forgetful_sessions", (idle, at))] if idle else []
         lost = {"process_died": dead, "given_up": given_up, "steps_forgotten": forgetful}
         ended = [row[0] for why, ids in lost.items() if ids for row in tx.rows("end_sessions", (why, ids))]
+        if ended:
+            tx.notify(WORK_CHANNEL)  # who lives on without a session takes a new one when it is rung
         alive = [row[0] for row in rows if row[0] in looks and not row[3] and _works(row[0], row[1])]
         alive = [session_id for session_id in alive if session_id not in given_up and session_id not in forgetful]
         stalled = [session_id for session_id in looks if session_id not in alive and session_id not in ended]

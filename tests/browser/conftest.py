@@ -24,12 +24,11 @@ expect.set_options(timeout=1_000 * patient(5))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies here, and keep it in one process: each would start a browser and a server of its own."""
+    """Mark what lies here."""
     here = os.path.dirname(__file__)
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session", autouse=True)

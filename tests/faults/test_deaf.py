@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.req("C2.9"),
     pytest.mark.proof,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("up"),
 ]
 ROUNDS = 10
 

@@ -130,6 +130,16 @@ def test_workers_take_new_sessions_after_a_heartbeat_was_away_too_long(stack_of,
     assert set(desk.wait_all(run_ids).values()) == {"completed"}
 
 
+@pytest.mark.req("C2.8")
+def test_idle_workers_take_new_sessions_without_work(stack_of):
+    stack = stack_of(workers=2)
+    old = set(stack.sessions())
+    stack.heartbeat.kill()
+    until(lambda: not old & set(stack.sessions()), 15, "the leases have run out")
+    stack.heartbeat = stack.start("heartbeat")
+    until(lambda: len(stack.sessions()) == 2, 15, "both idle workers hold a session again")
+
+
 @pytest.mark.req("C2.9")
 def test_a_clean_stop_finishes_what_runs_and_takes_no_more(stack_of, desk):
     stack = stack_of(workers=2, slots=4)

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from runtime.store.embedded import Server
+from runtime.worker.children import die_with_parent
 from runtime.worker.supervisor import read_state
 from tests.support.patience import patient
 
@@ -75,7 +76,13 @@ class Console:
         """Start it in a session of its own, as a terminal or systemd would."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                self.command(), cwd="/", env=self.environment(), stdout=log, stderr=log, start_new_session=True
+                self.command(),
+                cwd="/",
+                env=self.environment(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
             )
         return self
 

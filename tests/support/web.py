@@ -28,6 +28,7 @@ from django.db import connections
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from runtime.worker.children import die_with_parent
 from tests.support.console import free_port
 from tests.support.db import Database
 from tests.support.patience import patient
@@ -89,6 +90,7 @@ class Web:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
         until = time.monotonic() + patient(seconds)
         while True:

@@ -31,6 +31,7 @@ from runtime.store.tx import tenant_tx
 from runtime.tools.builtin import BUILTIN_CONTRACTS
 from runtime.tools.contract import ToolContract
 from runtime.tools.registry import register_tool
+from runtime.worker.children import die_with_parent
 from tests.support.actors import member
 from tests.support.db import Database
 from tests.support.patience import patient
@@ -74,6 +75,7 @@ class Program:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
 
     @property
@@ -141,8 +143,8 @@ class Stack:
         )
         self.workers = workers
         self.programs: list[Program] = []
-        self.clusters = [self.start("worker") for _ in range(clusters)]
         self.heartbeat = self.start("heartbeat") if heartbeat else None
+        self.clusters = [self.start("worker") for _ in range(clusters)]
         self.scheduler = self.start("scheduler") if scheduler else None
 
     def start(self, name: str) -> Program:

@@ -22,8 +22,6 @@ from tests.support.own_server import aliases_on
 from tests.support.specs import tool
 from tests.support.workers import Desk, told
 
-pytestmark = pytest.mark.xdist_group("up")
-
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.console import Console, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("up"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 class WithExample(Console):

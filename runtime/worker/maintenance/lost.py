@@ -38,9 +38,12 @@ _LOST = "its worker was lost after sending"
 
 
 def end_expired_sessions() -> int:
-    """End sessions whose lease has run out; returns how many."""
+    """End sessions whose lease has run out; returns how many. Workers that live on are rung to take a new one."""
     with plain_tx() as tx:
-        return len(tx.rows("end_expired_sessions"))
+        ended = len(tx.rows("end_expired_sessions"))
+        if ended:
+            tx.notify(WORK_CHANNEL)
+    return ended
 
 
 def return_orphans() -> dict[str, int]:
