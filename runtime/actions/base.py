@@ -20,8 +20,10 @@ MAX_REASON = 2000
 
 
 @contextmanager
-def frame(actor: Actor, *, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> Iterator[Frame]:
-    """Open the actor's tenant transaction; waits for locks are bounded (engine.md 1)."""
+def frame(actor: Actor, *, lock_timeout_ms: int | None = None) -> Iterator[Frame]:
+    """Open the actor's tenant transaction; waits for locks are bounded, by two seconds if not told (engine.md 1)."""
+    if lock_timeout_ms is None:
+        lock_timeout_ms = LOCK_TIMEOUT_MS
     with tenant_tx(actor.tenant_id, lock_timeout_ms=lock_timeout_ms) as tx:
         yield Frame(tx, plan_of)
 

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from runtime.actions.acting import Act
-from runtime.actions.base import LOCK_TIMEOUT_MS, frame, run_answer
+from runtime.actions.base import frame, run_answer
 from runtime.graph import compensate
 from runtime.graph.propagate import attention
 from runtime.kernel.actor import Actor
@@ -45,7 +45,7 @@ def end_steps(act: Act, cause: str, *, cancel: bool) -> None:
             act.kill(step, by="cancel", cause=cause)
 
 
-def end_cancelled(*, actor: Actor, run_id: uuid.UUID, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> dict[str, Any]:
+def end_cancelled(*, actor: Actor, run_id: uuid.UUID, lock_timeout_ms: int | None = None) -> dict[str, Any]:
     """Kill what a cancelled run still runs though its time to end by itself is over; a duty calls it as the engine.
 
     Its operation stays open and the run needs attention: the call may still be applied outside. What its worker
@@ -62,7 +62,7 @@ def end_cancelled(*, actor: Actor, run_id: uuid.UUID, lock_timeout_ms: int = LOC
         return run_answer(run)
 
 
-def end_for_deadline(*, actor: Actor, run_id: uuid.UUID, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> dict[str, Any]:
+def end_for_deadline(*, actor: Actor, run_id: uuid.UUID, lock_timeout_ms: int | None = None) -> dict[str, Any]:
     """End a run whose deadline has passed, by the database's clock; the timer duty calls it as the engine.
 
     Steps that had not started are skipped, running ones killed. The run then fails with reason ``deadline``; with an

@@ -65,13 +65,13 @@ class Holder(threading.Thread):
 
 @pytest.mark.parametrize("patient", [True, False])
 def test_who_holds_the_same_session_is_waited_for(engine, flow, monkeypatch, patient):
-    monkeypatch.setattr(base, "LOCK_TIMEOUT_MS", 50)
+    monkeypatch.setattr(base, "LOCK_TIMEOUT_MS", 500 if patient else 50)
     holder = Holder(engine.tenant.id)
     holder.start()
     assert holder.holds.wait(10)
     requests = [SubmitRequest(workflow=flow, input={}, session="desk", request_key="once")]
     if patient:
-        threading.Timer(0.2, holder.let_go.set).start()
+        threading.Timer(0.6, holder.let_go.set).start()
         [accepted] = submit_bulk(actor=engine.actor, requests=requests)
         assert engine.run(accepted.run_id).status == "queued"
     else:
