@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from runtime.access import verbs as v
@@ -64,13 +64,29 @@ def may(actor: Actor | None, verb: str, obj: Workflow | uuid.UUID | None = None)
     return obj is not None and not _foreign(actor, obj) and _widened(actor, verb, obj)
 
 
+def may_which(actor: Actor, verbs: Iterable[str], obj: Workflow | uuid.UUID) -> frozenset[str]:
+    """Return which of ``verbs`` the actor may do on ``obj``: as :func:`may` for each, with one look at the grants."""
+    wanted = frozenset(verbs)
+    allowed = frozenset(verb for verb in wanted if may(actor, verb))
+    if _foreign(actor, obj):
+        return frozenset()
+    left = wanted - allowed
+    permissions = [name for name, covered in WIDENED.items() if left & covered]
+    checker = _checker(actor) if permissions else None
+    if checker is None:
+        return allowed
+    granted = checker.get_perms(_workflow(actor, obj))
+    widened = left & frozenset().union(*(WIDENED[name] for name in permissions if name in granted))
+    return allowed | _in_scope(actor, widened)
+
+
 def may_each(actor: Actor, verb: str, workflows: Iterable[uuid.UUID]) -> frozenset[uuid.UUID]:
     """Return on which of these workflows of their tenant the actor may do ``verb``: few queries for all of them."""
     wanted = frozenset(workflows)
     if may(actor, verb):
         return wanted
     permissions = [name for name, covered in WIDENED.items() if verb in covered]
-    checker = _checker(actor, verb) if permissions and wanted else None
+    checker = _checker(actor) if permissions and wanted and _in_scope(actor, {verb}) else None
     if checker is None:
         return frozenset()
     from runtime.models import Workflow
@@ -87,21 +103,24 @@ def _foreign(actor: Actor, obj: Workflow | uuid.UUID | None) -> bool:
 
 def _widened(actor: Actor, verb: str, obj: Workflow | uuid.UUID) -> bool:
     permissions = [name for name, covered in WIDENED.items() if verb in covered]
-    checker = _checker(actor, verb) if permissions else None
+    checker = _checker(actor) if permissions and _in_scope(actor, {verb}) else None
     if checker is None:
         return False
+    return not set(permissions).isdisjoint(checker.get_perms(_workflow(actor, obj)))
+
+
+def _workflow(actor: Actor, obj: Workflow | uuid.UUID) -> Workflow:
     from runtime.models import Workflow
 
-    target = obj if isinstance(obj, Workflow) else Workflow(id=obj, tenant_id=actor.tenant_id)
-    return any(checker.has_perm(name, target) for name in permissions)
+    return obj if isinstance(obj, Workflow) else Workflow(id=obj, tenant_id=actor.tenant_id)
 
 
-def _checker(actor: Actor, verb: str) -> ObjectPermissionChecker | None:
+def _checker(actor: Actor) -> ObjectPermissionChecker | None:
     """Return who answers what was granted to the actor on single objects; None where nothing can widen the role."""
     from django.contrib.auth import get_user_model
     from guardian.core import ObjectPermissionChecker
 
-    if actor.user_id is None or (actor.token_id is not None and not _in_scope(actor, verb)):
+    if actor.user_id is None:
         return None
     user = get_user_model().objects.filter(pk=actor.user_id, is_active=True).first()
     if user is None:
@@ -111,9 +130,10 @@ def _checker(actor: Actor, verb: str) -> ObjectPermissionChecker | None:
     return ObjectPermissionChecker(user)
 
 
-def _in_scope(actor: Actor, verb: str) -> bool:
+def _in_scope(actor: Actor, verbs: Collection[str]) -> frozenset[str]:
     """A narrowed token is not widened beyond its scope by what its owner may do on one workflow."""
-    assert actor.token_id is not None
+    if actor.token_id is None or not verbs:
+        return frozenset(verbs)
     with tenant_tx(actor.tenant_id) as tx:
         scope = directory.token_scope(tx, actor.token_id)
-    return scope is None or verb in scope
+    return frozenset(verbs) if scope is None else frozenset(verbs) & frozenset(scope)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from runtime.access import verbs as v
-from runtime.access.authorize import authorize, may
+from runtime.access.authorize import authorize, may, may_which
 from runtime.kernel.actor import Actor
 from runtime.models.effects import OPERATION_OPEN
 from runtime.queries.base import Page, content, cursor_of, hexed, parsed, position_of, reading
@@ -100,11 +100,10 @@ def permitted(*, actor: Actor, run_id: uuid.UUID, verbs: Iterable[str]) -> froze
 
     For showing or hiding a button, never for a change: the action asks again.
     """
-    wanted = list(verbs)
-    allowed = {verb for verb in wanted if may(actor, verb)}
-    if len(allowed) < len(set(wanted)) and actor.user_id is not None:
-        with tenant_tx(actor.tenant_id) as tx:
-            row = tx.one("workflow_of_run", (run_id,))
-        if row is not None:
-            allowed |= {verb for verb in wanted if verb not in allowed and may(actor, verb, row[0])}
-    return frozenset(allowed)
+    wanted = frozenset(verbs)
+    allowed = frozenset(verb for verb in wanted if may(actor, verb))
+    if allowed == wanted or actor.user_id is None:
+        return allowed
+    with tenant_tx(actor.tenant_id) as tx:
+        row = tx.one("workflow_of_run", (run_id,))
+    return allowed if row is None else may_which(actor, wanted, row[0])

@@ -10,6 +10,7 @@ from django.contrib.auth.models import AnonymousUser
 from guardian.shortcuts import assign_perm
 
 from runtime.access import authorize, identity, may
+from runtime.access.authorize import may_which
 from runtime.access.roles import ROLES, verbs_of_role
 from runtime.kernel.actor import Actor, engine
 from runtime.kernel.errors import BadInput, ConfigurationError, NotAuthenticated, PermissionDenied
@@ -101,6 +102,28 @@ def test_an_object_permission_does_not_widen_a_narrowed_token(db, tenant, workfl
     assert may(identity.actor_for_token(token_of(owner).raw), "run.cancel", workflow)
     assert not may(identity.actor_for_token(token_of(owner, ["run.read"]).raw), "run.cancel", workflow)
     assert may(identity.actor_for_token(token_of(owner, ["run.cancel"]).raw), "run.cancel", workflow)
+
+
+VERBS = frozenset().union(*map(verbs_of_role, ROLES))
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("granted", [[], ["operate_workflow"], ["operate_workflow", "submit_workflow"]])
+def test_all_verbs_are_answered_at_once_as_one_by_one(
+    db, tenant, workflow, role, granted, django_assert_max_num_queries
+):
+    actor = member(tenant, role)
+    for name in granted:
+        assign_perm(f"runtime.{name}", _user(actor), workflow)
+    narrowed = identity.actor_for_token(token_of(actor, ["run.read", "run.cancel"]).raw)
+    for who in (actor, narrowed):
+        one_by_one = {verb for verb in VERBS if may(who, verb, workflow)}
+        with django_assert_max_num_queries(5):
+            assert may_which(who, VERBS, workflow.id) == one_by_one
+
+
+def test_nothing_of_another_tenants_workflow_is_allowed(db, other_tenant, workflow):
+    assert may_which(member(other_tenant, "admin"), VERBS, workflow) == frozenset()
 
 
 def test_a_workflow_of_another_tenant_is_refused_whatever_the_role(db, tenant, other_tenant, workflow):
