@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from approvals.actions.times import climb
 from approvals.asked import Asked, lock_request
@@ -17,8 +17,7 @@ from runtime.kernel import seams
 from runtime.kernel.actor import engine
 from runtime.kernel.errors import Conflict, MoveRefused, NotFound
 from runtime.machine.frame import Frame
-from runtime.store.tx import plain_tx
-from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 _BATCH = 200
 TIMEOUT = "timeout"
@@ -26,27 +25,20 @@ TIMEOUT = "timeout"
 
 def expire_requests() -> int:
     """Reject or escalate pending requests whose deadline has passed, as their policy says; returns how many."""
-    return _each("due_approvals", _expire)
+    return attempt_due("due_approvals", "due_approvals", _BATCH, partial(_one, _expire))
 
 
 def remind() -> int:
     """Warn at half the time, remind when a tenth is left, and say once that a kept one is overdue; returns how many."""
-    return _each("approval_reminders", _remind)
+    return attempt_due("approval_reminders", "approval_reminders", _BATCH, partial(_one, _remind))
 
 
 def close_idle() -> int:
     """Close grants that nothing can use any more: lapsed, or void because their run has ended; returns how many."""
-    return _each("idle_approvals", _close)
+    return attempt_due("idle_approvals", "idle_approvals", _BATCH, partial(_one, _close))
 
 
-def _each(query: str, act: Any) -> int:
-    with plain_tx() as tx:
-        rows = tx.rows(query, (_BATCH,))
-    # What is wrong with one request, or who holds its run, must not keep the others waiting.
-    return sum(attempt(query, tenant_id, partial(_one, tenant_id, request_id, act)) for tenant_id, request_id in rows)
-
-
-def _one(tenant_id: uuid.UUID, request_id: uuid.UUID, act: Any) -> int:
+def _one(act: Callable[[Frame, Asked], bool], tenant_id: uuid.UUID, request_id: uuid.UUID) -> int:
     try:
         with frame(engine(tenant_id), lock_timeout_ms=LOCK_TIMEOUT_MS) as unit:
             return int(act(unit, lock_request(unit, request_id)))

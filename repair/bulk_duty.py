@@ -12,7 +12,6 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import structlog
@@ -44,8 +43,8 @@ from runtime.access.identity import actor_in_tenant
 from runtime.actions.base import frame
 from runtime.kernel.actor import Actor, engine
 from runtime.kernel.errors import BadInput, Conflict, QuarterdeckError, Unavailable
-from runtime.store.tx import plain_tx, tenant_tx
-from runtime.worker.maintenance.each import attempt
+from runtime.store.tx import tenant_tx
+from runtime.worker.maintenance.each import attempt_due
 
 log = structlog.get_logger(__name__)
 
@@ -75,9 +74,7 @@ class Taken:
 
 def carry_bulks() -> int:
     """Carry out the items of bulk repairs that are due; returns how many were answered."""
-    with plain_tx() as tx:
-        rows = tx.rows("due_bulk_repairs", (_BULKS,))
-    return sum(attempt("repair_bulk", tenant_id, partial(_turn, tenant_id, bulk_id)) for tenant_id, bulk_id in rows)
+    return attempt_due("repair_bulk", "due_bulk_repairs", _BULKS, _turn)
 
 
 def _turn(tenant_id: uuid.UUID, bulk_id: uuid.UUID) -> int:

@@ -17,8 +17,7 @@ from runtime.actions.base import frame
 from runtime.actions.repairing import leave_to_the_engine
 from runtime.kernel.actor import engine
 from runtime.kernel.ids import uuid7
-from runtime.store.tx import plain_tx
-from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 _BATCH = 200
 _NOTHING_LEFT = ("absent", "refused", "void", "compensated")
@@ -29,21 +28,15 @@ def escalate_overdue() -> int:
 
     The due date moves on by half an hour for the next link; the case stays overdue on every screen.
     """
-    return _each("overdue_cases", _escalate)
+    return attempt_due("overdue_cases", "overdue_cases", _BATCH, partial(_one, _escalate))
 
 
 def close_settled() -> int:
     """Close cases that nobody has taken and whose effect was settled meanwhile; returns how many."""
-    return _each("settled_cases", _close)
+    return attempt_due("settled_cases", "settled_cases", _BATCH, partial(_one, _close))
 
 
-def _each(query: str, act: Callable[[Desk], bool]) -> int:
-    with plain_tx() as tx:
-        rows = tx.rows(query, (_BATCH,))
-    return sum(attempt(query, tenant_id, partial(_one, tenant_id, case_id, act)) for tenant_id, case_id in rows)
-
-
-def _one(tenant_id: uuid.UUID, case_id: uuid.UUID, act: Callable[[Desk], bool]) -> int:
+def _one(act: Callable[[Desk], bool], tenant_id: uuid.UUID, case_id: uuid.UUID) -> int:
     with frame(engine(tenant_id), lock_timeout_ms=LOCK_TIMEOUT_MS) as unit:
         desk = open_desk(unit, engine(tenant_id), case_id, "")
         if not act(desk):

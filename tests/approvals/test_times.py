@@ -6,6 +6,7 @@ import pytest
 from django.core import mail
 from psycopg.types.json import Jsonb
 
+from approvals import duties
 from approvals.actions.times import escalate_request, extend_request
 from approvals.duties import expire_requests, remind
 from approvals.errors import HandedOver, NotUsable, TooLate
@@ -169,6 +170,17 @@ def test_one_broken_request_keeps_no_other_waiting(fresh_db, office, clock):
     clock.advance(3601)
     assert expire_requests() == 1
     assert (office.states(broken), office.states(other)) == (["pending"], ["rejected"])
+
+
+def test_more_broken_requests_than_a_page_keep_no_other_waiting(fresh_db, office, clock, monkeypatch):
+    monkeypatch.setattr(duties, "_BATCH", 2)
+    for _ in range(5):
+        broken = office.ask(name="ladder", on_timeout="escalate", escalation=[{"role": "admin"}], expires_s=60)
+        force_columns(fresh_db, "qd_approval", office.pending(broken)["id"], ladder=Jsonb([{"nobody": 1}]))
+    other = office.ask()
+    clock.advance(3601)
+    assert sum(expire_requests() for _ in range(4)) == 1
+    assert office.states(other) == ["rejected"]
 
 
 def test_an_escalation_races_a_person(office, clock):

@@ -8,14 +8,16 @@ import psycopg
 import pytest
 
 from runtime.actions.rerun import rerun_step
+from runtime.graph import plans
 from runtime.kernel.errors import NotFound
 from runtime.models import Layout
 from runtime.queries import graphs
 from runtime.queries.graphs import read_graph, read_patch
 from runtime.store.tx import tenant_tx
+from runtime.worker.maintenance import layouts
 from runtime.worker.maintenance.layouts import Artist, draw_missing
 from tests.support.actors import member
-from tests.support.engine import Engine
+from tests.support.engine import Engine, force_columns
 from tests.support.specs import tool, workflow
 
 pytestmark = [pytest.mark.req("A9.7"), pytest.mark.usefixtures("db")]
@@ -77,6 +79,21 @@ def test_a_drawing_of_an_older_format_is_made_anew(engine, as_role, monkeypatch)
     assert draw(as_role) >= 1
     with tenant_tx(engine.tenant.id):
         assert Layout.objects.get().format == 2
+
+
+def test_more_unreadable_versions_than_a_batch_keep_no_other_from_being_drawn(fresh_db, engine, as_role, monkeypatch):
+    monkeypatch.setattr(layouts, "BATCH", 2)
+    for number in range(5):
+        engine.submit(diamond(f"unreadable-{number}"))
+        with tenant_tx(engine.tenant.id) as tx:
+            version = tx.rows("read_workflow_version", (f"unreadable-{number}", 1))[0][0]
+        force_columns(fresh_db, "qd_workflow_version", version, spec=b"{}")
+    plans._by_version.clear()
+    run_id = engine.submit(diamond("readable"))
+    with as_role("worker"):
+        assert sum(draw_missing() for _ in range(4)) == 1
+    assert read_graph(actor=member(engine.tenant, "viewer"), run_id=run_id)["layout"]["engine"] == "graphlay"
+    plans._by_version.clear()
 
 
 def test_the_duty_does_not_keep_the_scheduler_waiting(engine, as_role):

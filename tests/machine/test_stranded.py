@@ -8,9 +8,10 @@ from psycopg import sql
 from runtime.actions.limits import set_limit
 from runtime.actions.runs import pause_run
 from runtime.queries.alerts import list_alerts
+from runtime.worker.maintenance import stranded
 from runtime.worker.maintenance.alerts import evaluate
 from runtime.worker.maintenance.stranded import mend_stranded
-from tests.support.engine import Engine, force_columns, past_every_guard
+from tests.support.engine import Engine, force_columns, past_every_guard, refuse_writes
 from tests.support.specs import tool, workflow
 
 pytestmark = [pytest.mark.req("C2.6", "C2.1"), pytest.mark.django_db(transaction=True)]
@@ -91,6 +92,18 @@ def test_a_run_without_its_steps_gets_them(engine, run_id, fresh_db, clock):
     engine.renew()
     work(engine)
     assert engine.run(run_id).status == "completed"
+
+
+def test_more_broken_runs_than_a_page_keep_no_other_from_being_mended(engine, fresh_db, clock, monkeypatch):
+    monkeypatch.setattr(stranded, "_BATCH", 2)
+    runs = [engine.submit(workflow(tool("a"))) for _ in range(6)]
+    for one in runs:
+        force_columns(fresh_db, "qd_step", engine.step(one, "a").id, claimable=False)
+    for one in runs[:5]:
+        refuse_writes(fresh_db, "qd_run", "id", one)
+    clock.advance(LONG)
+    assert sum(mend_stranded() for _ in range(4)) == 1
+    assert engine.step(runs[5], "a").claimable
 
 
 def test_it_is_told_although_nothing_is_wrong_any_more(engine, run_id, fresh_db, clock):

@@ -147,3 +147,26 @@ def sweep(database: Any, tenant_id: uuid.UUID) -> None:
             connection.execute(
                 sql.SQL("DELETE FROM {} WHERE tenant_id = %s").format(sql.Identifier(table)), [tenant_id]
             )
+
+
+def refuse_writes(database: Any, table: str, column: str, value: Any) -> None:
+    """Make the database refuse every write of rows with ``value`` in ``column``, as a damaged index or page would."""
+    name = f"refuse_{table}_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server().admin_url(database.name), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL(
+                "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'this row cannot be written' USING ERRCODE = 'XX001'; END $$"
+            ).format(name=sql.Identifier(name))
+        )
+        connection.execute(
+            sql.SQL(
+                "CREATE TRIGGER {name} BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW"
+                " WHEN (NEW.{column} = {value}) EXECUTE FUNCTION {name}()"
+            ).format(
+                name=sql.Identifier(name),
+                table=sql.Identifier(table),
+                column=sql.Identifier(column),
+                value=sql.Literal(value),
+            )
+        )

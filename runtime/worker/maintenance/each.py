@@ -1,4 +1,7 @@
-"""One duty over many runs: what is wrong with one of them must not keep the others waiting."""
+"""One duty over many rows: what is wrong with one of them must not keep the others waiting.
+
+Most duties look after runs; what is said of a run here holds of whatever a duty's query names by its id.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -26,20 +30,22 @@ _WIDEST = 64
 _left_alone: dict[str, dict[uuid.UUID, float]] = defaultdict(dict)
 
 
-def due(duty: str, query: str, most: int) -> list[tuple[Any, ...]]:
+def due(
+    duty: str, query: str, most: int, params: tuple[Any, ...] = (), using: str = "default"
+) -> list[tuple[Any, ...]]:
     """Return about ``most`` rows (tenant, run, …) of a duty's query, without the runs it leaves alone for now.
 
-    However many rows those have, what lies behind them gets its turn.
+    However many rows those have, what lies behind them gets its turn. The query takes ``params``, then how many rows.
     """
     now, apart = time.monotonic(), _left_alone[duty]
-    for run_id in [run_id for run_id, until in apart.items() if until <= now]:
-        del apart[run_id]
+    for run_id in [run_id for run_id, until in list(apart.items()) if until <= now]:
+        apart.pop(run_id, None)
     limit = most
     while True:
-        with plain_tx() as tx:
-            rows = tx.rows(query, (limit,))
+        with plain_tx(using=using) as tx:
+            rows = tx.rows(query, (*params, limit))
         found = [row for row in rows if row[1] not in apart]
-        if len(rows) < limit or len(found) >= most // 2 or limit >= most * _WIDEST:
+        if len(rows) < limit or len(found) >= max(1, most // 2) or limit >= most * _WIDEST:
             return found[:most]
         limit *= 4
 
@@ -95,6 +101,22 @@ def attempt_runs(
     first = set(runs[: len(runs) // 2])
     halves = [row for row in rows if row[0] in first], [row for row in rows if row[0] not in first]
     return sum(attempt_runs(duty, tenant_id, half, work) for half in halves)
+
+
+def attempt_due(
+    duty: str, query: str, most: int, work: Callable[[uuid.UUID, uuid.UUID], int], params: tuple[Any, ...] = ()
+) -> int:
+    """Do ``work`` (tenant, id) for each of about ``most`` rows of a duty's query and return its count.
+
+    Each is done by itself; one that fails is logged and left alone for a while. Raises only what says that the database
+    is away.
+    """
+
+    def alone(tenant_id: uuid.UUID, rows: list[tuple[Any, ...]]) -> int:
+        return work(tenant_id, rows[0][0])
+
+    rows = due(duty, query, most, params)
+    return sum(attempt_runs(duty, tenant, [(row_id,)], partial(alone, tenant)) for tenant, row_id, *_ in rows)
 
 
 def forget() -> None:

@@ -39,9 +39,13 @@ def _let_go(tenant_id: uuid.UUID, gate: uuid.UUID) -> int:
         waiting = [row[0] for row in tx.rows("blocked_tenants", (gate,))]
     went = 0
     for one in waiting:
-        with tenant_tx(one, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
-            went += _unpark(tx, gate, -(-count // len(waiting)))
+        went += attempt("gates", one, partial(_unpark_in, one, gate, -(-count // len(waiting))))
     return went
+
+
+def _unpark_in(tenant_id: uuid.UUID, gate: uuid.UUID, count: int) -> int:
+    with tenant_tx(tenant_id, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
+        return _unpark(tx, gate, count)
 
 
 def _room(tx: Tx, gate: uuid.UUID) -> tuple[str, int]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from typing import Any
 
 import psycopg
 import structlog
@@ -20,7 +21,8 @@ from django.db import connections
 from runtime.graph.layout import FORMAT, Shape, drawing_of, shape_of
 from runtime.graph.plans import plan_of
 from runtime.kernel.errors import QuarterdeckError
-from runtime.store.tx import plain_tx, tenant_tx
+from runtime.store.tx import tenant_tx
+from runtime.worker.maintenance.each import attempt_runs, due
 
 log = structlog.get_logger(__name__)
 
@@ -35,8 +37,9 @@ def draw_missing(using: str = "default") -> int:
     batch: list[tuple[uuid.UUID, uuid.UUID, Shape]] = []
     size = 0
     for tenant_id, version_id in _missing(BATCH, using):
-        with tenant_tx(tenant_id, using=using) as tx:
-            shape = shape_of(plan_of(tx, version_id))
+        shape = _shape(tenant_id, version_id, using)
+        if shape is None:
+            continue
         size += len(shape.names) + len(shape.edges)
         if batch and size > BATCH_SIZE:
             break
@@ -48,8 +51,20 @@ def draw_missing(using: str = "default") -> int:
 
 
 def _missing(most: int, using: str = "default") -> list[tuple[uuid.UUID, uuid.UUID]]:
-    with plain_tx(using=using) as tx:
-        return [(row[0], row[1]) for row in tx.rows("versions_to_draw", (FORMAT, most))]
+    return [(row[0], row[1]) for row in due("layouts", "versions_to_draw", most, (FORMAT,), using)]
+
+
+def _shape(tenant_id: uuid.UUID, version_id: uuid.UUID, using: str) -> Shape | None:
+    """Return what is to be drawn; None for a version that cannot be read, which is then left alone for a while."""
+    found: list[Shape] = []
+
+    def read(_versions: list[tuple[Any, ...]]) -> int:
+        with tenant_tx(tenant_id, using=using) as tx:
+            found.append(shape_of(plan_of(tx, version_id)))
+        return 1
+
+    attempt_runs("layouts", tenant_id, [(version_id,)], read)
+    return found[0] if found else None
 
 
 def drawings(shapes: list[Shape], seconds: float = LIMIT_SECONDS) -> list[bytes]:

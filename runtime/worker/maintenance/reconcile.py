@@ -10,13 +10,14 @@ import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from django.db import connections
 
 from runtime.kernel.errors import NotFound
-from runtime.store.tx import plain_tx, tenant_tx
+from runtime.store.tx import tenant_tx
 from runtime.tools.query import QUERY_SECONDS, ask, read_question
-from runtime.worker.maintenance.each import attempt, by_tenant
+from runtime.worker.maintenance.each import attempt, attempt_runs, by_tenant, due
 from runtime.worker.verification import settle_finding
 
 _BATCH = 32
@@ -35,26 +36,24 @@ def reconcile() -> dict[str, int]:
 
 def claim() -> list[tuple[uuid.UUID, uuid.UUID]]:
     """Take operations that are due, each for one asker; returns (tenant, operation)."""
-    with plain_tx() as tx:
-        rows = tx.rows("due_queries", (_BATCH,))
     found: list[tuple[uuid.UUID, uuid.UUID]] = []
-    for tenant_id, operations in by_tenant(rows).items():
-        attempt("reconcile", tenant_id, partial(_claim, tenant_id, [row[0] for row in operations], found))
+    for tenant_id, operations in by_tenant(due("reconcile", "due_queries", _BATCH)).items():
+        attempt_runs("reconcile", tenant_id, operations, partial(_claim, tenant_id, found))
     return found
 
 
-def _claim(tenant_id: uuid.UUID, operations: list[uuid.UUID], found: list[tuple[uuid.UUID, uuid.UUID]]) -> int:
+def _claim(tenant_id: uuid.UUID, found: list[tuple[uuid.UUID, uuid.UUID]], operations: list[tuple[Any, ...]]) -> int:
     with tenant_tx(tenant_id) as tx:
-        mine = [row[0] for row in tx.rows("claim_queries", (_EXPIRY_SECONDS, operations))]
+        mine = [row[0] for row in tx.rows("claim_queries", (_EXPIRY_SECONDS, [row[0] for row in operations]))]
     found += [(tenant_id, operation_id) for operation_id in mine]
     return len(mine)
 
 
-def _one(due: tuple[uuid.UUID, uuid.UUID]) -> str:
+def _one(claimed: tuple[uuid.UUID, uuid.UUID]) -> str:
     """Ask about one operation and settle it; returns its status, empty when others held the rows."""
     status: list[str] = []
     try:
-        attempt("reconcile", due[0], partial(_ask_and_settle, *due, status))
+        attempt("reconcile", claimed[0], partial(_ask_and_settle, *claimed, status))
     finally:
         connections.close_all()
     return status[0] if status else ""

@@ -7,7 +7,6 @@ were damaged or restored in part. It trusts the workflow's graph and the ends th
 from __future__ import annotations
 
 import uuid
-from functools import partial
 
 import structlog
 
@@ -21,9 +20,9 @@ from runtime.kernel.ids import uuid7
 from runtime.machine.apply import add_step, note, touch
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
-from runtime.store.tx import plain_tx, tenant_tx
+from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.alerts import TOLD_BY_DUTIES, Finding
-from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 log = structlog.get_logger(__name__)
 
@@ -33,9 +32,7 @@ _COUNTERS = ("n_steps", "n_open", "n_live", "n_timer", "n_hold_approval", "n_hol
 
 def mend_stranded() -> int:
     """Look for stranded runs and mend them; returns how many. What cannot be mended gets an owner."""
-    with plain_tx() as tx:
-        rows = tx.rows("stranded_runs", (conf().queue_old_seconds, _BATCH))
-    return sum(attempt("stranded", tenant, partial(_mend, tenant, run_id)) for tenant, run_id in rows)
+    return attempt_due("stranded", "stranded_runs", _BATCH, _mend, (conf().queue_old_seconds,))
 
 
 def _mend(tenant_id: uuid.UUID, run_id: uuid.UUID) -> int:

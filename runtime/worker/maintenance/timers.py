@@ -14,7 +14,7 @@ from runtime.kernel.actor import engine
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
 from runtime.store.tx import plain_tx, tenant_tx
-from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_runs, by_tenant, due
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due, attempt_runs, by_tenant, due
 
 _BATCH = 1000
 
@@ -62,25 +62,19 @@ def seconds_to_next_timer() -> float | None:
 
 def enforce_deadlines() -> int:
     """End runs whose deadline has passed; returns how many."""
-    rows = due("deadlines", "due_deadlines", _BATCH)
-    return sum(
-        attempt_runs("deadlines", tenant_id, [(run_id,)], partial(_end, tenant_id)) for tenant_id, run_id in rows
-    )
+    return attempt_due("deadlines", "due_deadlines", _BATCH, _end)
 
 
 def enforce_cancels() -> int:
     """Kill what cancelled runs still run after their time to end by itself; returns in how many runs."""
-    rows = due("cancels", "due_cancels", _BATCH)
-    return sum(attempt_runs("cancels", tenant_id, [(run_id,)], partial(_kill, tenant_id)) for tenant_id, run_id in rows)
+    return attempt_due("cancels", "due_cancels", _BATCH, _kill)
 
 
-def _kill(tenant_id: uuid.UUID, runs: list[tuple[Any, ...]]) -> int:
-    for (run_id,) in runs:
-        end_cancelled(actor=engine(tenant_id), run_id=run_id, lock_timeout_ms=LOCK_TIMEOUT_MS)
-    return len(runs)
+def _kill(tenant_id: uuid.UUID, run_id: uuid.UUID) -> int:
+    end_cancelled(actor=engine(tenant_id), run_id=run_id, lock_timeout_ms=LOCK_TIMEOUT_MS)
+    return 1
 
 
-def _end(tenant_id: uuid.UUID, runs: list[tuple[Any, ...]]) -> int:
-    for (run_id,) in runs:
-        end_for_deadline(actor=engine(tenant_id), run_id=run_id, lock_timeout_ms=LOCK_TIMEOUT_MS)
-    return len(runs)
+def _end(tenant_id: uuid.UUID, run_id: uuid.UUID) -> int:
+    end_for_deadline(actor=engine(tenant_id), run_id=run_id, lock_timeout_ms=LOCK_TIMEOUT_MS)
+    return 1
