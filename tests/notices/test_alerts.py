@@ -19,7 +19,9 @@ from runtime.store.tx import plain_tx, tenant_tx
 from runtime.worker.maintenance.alerts import evaluate
 from runtime.worker.maintenance.lost import end_expired_sessions
 from runtime.worker.maintenance.outbox import deliver
-from tests.support.engine import Engine
+from tests.support.engine import Engine, refuse_writes
+from tests.support.factories import make_tenant
+from tests.support.office import Office
 
 pytestmark = [pytest.mark.req("A9.9", "C6.3"), pytest.mark.django_db(transaction=True)]
 
@@ -51,6 +53,17 @@ def test_failures_of_one_kind_are_one_alert(office, clock):
     evaluate()
     (again,) = alerts(office)
     assert (again["id"], again["count"], again["last_at"] > again["first_at"]) == (alert["id"], 3, True)
+
+
+def test_a_broken_tenant_silences_no_other(fresh_db, office, clock):
+    """Tenants are looked at in the order of their slugs; this one comes first."""
+    broken = Office(make_tenant("a-broken-one"))
+    refuse_writes(fresh_db, "qd_alert", "tenant_id", broken.tenant.id)
+    fail(broken)
+    fail(office)
+    assert evaluate()["opened"] == 1
+    assert alerts(broken) == []
+    assert [alert["rule"] for alert in alerts(office)] == ["failed_runs"]
 
 
 def test_it_is_told_after_the_grace_and_once(office, mailbox, clock, client):

@@ -16,9 +16,11 @@ from runtime.queries.alerts import list_alerts
 from runtime.queries.health import engine_numbers
 from runtime.queries.messages import list_quarantined, outbox_numbers
 from runtime.store.tx import tenant_tx
+from runtime.worker.maintenance import outbox
 from runtime.worker.maintenance.alerts import evaluate
 from runtime.worker.maintenance.outbox import deliver
 from tests.support.actors import member
+from tests.support.engine import refuse_writes
 
 pytestmark = [pytest.mark.req("C2.4", "C2.6", "C6.3"), pytest.mark.django_db(transaction=True)]
 
@@ -64,6 +66,18 @@ def test_a_message_that_cannot_be_made_stops_no_other(office, composer, mailbox,
     )
     write(office, "test.good")
     assert deliver() == {"sent": 1, "failed": 1}
+    assert len(mailbox) == 1
+
+
+def test_more_messages_than_a_page_that_cannot_be_claimed_stop_no_other(fresh_db, office, mailbox, monkeypatch):
+    monkeypatch.setattr(outbox, "_BATCH", 2)
+    monkeypatch.setitem(
+        seams._composers, "test.good", lambda tx, payload: Mail(to=["a@office.example"], subject="s", text="t")
+    )
+    for _ in range(5):
+        refuse_writes(fresh_db, "qd_outbox", "event_id", write(office, "test.good"))
+    write(office, "test.good")
+    assert sum(deliver().get("sent", 0) for _ in range(4)) == 1
     assert len(mailbox) == 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from runtime.kernel.messages import Mail, Webhook
 from runtime.store import directory
 from runtime.store.links import page_link
 from runtime.store.tx import Tx, plain_tx, tenant_tx
+from runtime.worker.maintenance.each import attempt
 
 TOPIC = "alert.opened"
 FAILED_WINDOW_SECONDS = 900.0
@@ -65,10 +67,19 @@ def evaluate() -> dict[str, int]:
         waiting = tx.rows("backlog", (conf().queue_high_water + 1,))[0][0]
     for tenant in directory.all_tenants():
         if not tenant.suspended:
-            with tenant_tx(tenant.id) as tx:
-                _compare(tx, _findings(tx, lost, waiting), counts)
-                counts["told"] += _tell(tx)
+            attempt("alerts", tenant.id, partial(_look, tenant.id, lost, waiting, counts))
     return counts
+
+
+def _look(tenant_id: uuid.UUID, lost: list[tuple[Any, ...]], waiting: int, counts: dict[str, int]) -> int:
+    """Look at one tenant; what was done is added to ``counts`` once it is committed."""
+    here = dict.fromkeys(counts, 0)
+    with tenant_tx(tenant_id) as tx:
+        _compare(tx, _findings(tx, lost, waiting), here)
+        here["told"] = _tell(tx)
+    for name, count in here.items():
+        counts[name] += count
+    return sum(here.values())
 
 
 def _findings(tx: Tx, lost: list[tuple[Any, ...]], waiting: int) -> _Found:

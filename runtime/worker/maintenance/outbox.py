@@ -19,7 +19,8 @@ from runtime.kernel import seams
 from runtime.kernel.errors import Unavailable
 from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
-from runtime.store.tx import plain_tx, tenant_tx
+from runtime.store.tx import tenant_tx
+from runtime.worker.maintenance.each import attempt_due
 from runtime.worker.maintenance.webhooks import WebhookRefused, post
 
 log = structlog.get_logger(__name__)
@@ -35,10 +36,12 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 3600.0
 def deliver() -> dict[str, int]:
     """Send what is due; returns counts of sent, dropped (no longer worth sending), failed and given_up."""
     counts = {"sent": 0, "dropped": 0, "failed": 0, "given_up": 0}
-    with plain_tx() as tx:
-        rows = tx.rows("due_messages", (_BATCH,))
-    for tenant_id, message_id in rows:
+
+    def one(tenant_id: uuid.UUID, message_id: uuid.UUID) -> int:
         counts[_deliver_one(tenant_id, message_id)] += 1
+        return 1
+
+    attempt_due("outbox", "due_messages", _BATCH, one)
     return {name: count for name, count in counts.items() if count}
 
 
@@ -93,5 +96,8 @@ def _send(part: Mail | Webhook) -> str:
         several = len(part.to) > 1
         EmailMessage(part.subject, part.text, to=[] if several else part.to, bcc=part.to if several else []).send()
     except (OSError, SMTPException, WebhookRefused, ValueError) as problem:
+        return f"{type(problem).__name__}: {problem}"[:500]
+    except Exception as problem:  # whatever a backend raises counts as a try, so that its message is given up one day
+        log.exception("a message cannot be sent")
         return f"{type(problem).__name__}: {problem}"[:500]
     return ""
