@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+import psycopg
+from django.db import DatabaseError
 
 from approvals.gating import gated_nodes
 from approvals.law import RISKS
@@ -165,7 +167,9 @@ def render(tx: Tx, run: RunState, step: StepState) -> Rendered:
         result.seal()
     except QuarterdeckError as problem:
         result.spoil(f"{problem.where}: {problem.detail}" if problem.where else problem.detail)
-    except (ValueError, TypeError, KeyError, RecursionError, ArithmeticError) as problem:
+    except (psycopg.Error, DatabaseError):
+        raise
+    except Exception as problem:  # whatever it is, it is this request's: the other steps' results are not undone by it
         result.spoil(f"{type(problem).__name__}: {problem}"[:500])
     return result
 

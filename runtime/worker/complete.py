@@ -16,7 +16,7 @@ import structlog
 
 from runtime.graph.plans import plan_of
 from runtime.graph.propagate import go_on, park, propagate, settle
-from runtime.kernel.errors import QuarterdeckError, Unavailable
+from runtime.kernel.errors import Unavailable
 from runtime.machine.apply import move_step, note
 from runtime.machine.frame import Frame
 from runtime.machine.needs import need_case
@@ -63,7 +63,7 @@ def complete(tenant_id: uuid.UUID, reports: Sequence[Report], onward: Onward | N
         if len(reports) == 1:
             raise
         return _halves(tenant_id, reports, problem)
-    except (QuarterdeckError, psycopg.Error, ValueError, TypeError, LookupError, ArithmeticError) as problem:
+    except Exception as problem:  # whatever it is, it must not take the other reports along
         if is_away(problem):
             raise
         return _halves(tenant_id, reports, problem)
@@ -80,7 +80,7 @@ def _halves(tenant_id: uuid.UUID, reports: Sequence[Report], problem: Exception)
     bare.error = {"class": "internal", "code": "report_refused", "message": f"{type(problem).__name__}"}
     try:
         return _write(tenant_id, [bare], None)
-    except (QuarterdeckError, psycopg.Error, ValueError, TypeError, LookupError, ArithmeticError) as worse:
+    except Exception as worse:
         if isinstance(worse, (Unavailable, *RETRYABLE)) or is_away(worse):
             raise
         # Nothing can be written of it now. The step is then one that its worker does not know, and is given back so.

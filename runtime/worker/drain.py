@@ -18,7 +18,7 @@ from django.db import connections
 
 from runtime.actions.base import WORK_CHANNEL
 from runtime.kernel.conf import conf
-from runtime.kernel.errors import QuarterdeckError, Unavailable
+from runtime.kernel.errors import Unavailable
 from runtime.store.tx import RETRYABLE, plain_tx
 from runtime.tools.registry import read_tool
 from runtime.worker.bell import Stop
@@ -199,7 +199,16 @@ class Drain:
 
     def _recover(self, tenant_id: uuid.UUID) -> None:
         """Take up steps that a claim gave us whose commit nobody confirmed to us; nobody else would run them."""
-        found = self.claimer.recover(tenant_id, self._known())
+        try:
+            found = self.claimer.recover(tenant_id, self._known())
+        except DATABASE_AWAY:
+            raise
+        except Exception:
+            # One of them cannot be read: no longer in doubt they are found as forgotten, and given back run by run.
+            log.exception("claimed steps are not taken up", tenant=str(tenant_id))
+            self.doubtful.discard(tenant_id)
+            self.hungry, self.next_compare = True, 0.0
+            return
         if found is None:
             time.sleep(_DOUBT_SECONDS)  # the server is still at it: what it commits will be ours to run
             return
@@ -281,7 +290,7 @@ class Drain:
                 calls, reports = intend(tenant_id, writing)
             except DATABASE_AWAY as problem:
                 self._step_back(problem)
-            except (QuarterdeckError, psycopg.Error, ValueError, TypeError, LookupError) as problem:
+            except Exception as problem:  # whatever it is (a gate's fault, say): it must not end the others' session
                 if len(writing) > 1:
                     middle = len(writing) // 2
                     return self._intend(tenant_id, writing[:middle]) + self._intend(tenant_id, writing[middle:])

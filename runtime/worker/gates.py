@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+import structlog
 
 from runtime.graph.plan import NodePlan, Plan
 from runtime.kernel.errors import Unavailable
@@ -20,6 +21,8 @@ from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx, tenant_tx
 from runtime.worker.work import Policy
+
+log = structlog.get_logger(__name__)
 
 _PROBE_GRACE_SECONDS = 10.0
 
@@ -216,10 +219,13 @@ def fresh(step: StepState) -> bool:
 def let_go(tenant_id: uuid.UUID, freed: dict[uuid.UUID, int]) -> int:
     """Put parked steps back into the ready index, so many of each gate; returns how many. Waits for nobody.
 
-    With the database away that is none: the scheduler finds what is missed here.
+    With the database away, or a row that cannot be written, that is none: the scheduler finds what is missed here.
     """
     try:
         with tenant_tx(tenant_id, deferred=True) as tx:
             return sum(len(tx.rows("unpark", (gate, count))) for gate, count in freed.items())
     except (Unavailable, psycopg.OperationalError, psycopg.InterfaceError):
+        return 0
+    except Exception:
+        log.exception("parked steps are left to the scheduler", tenant=str(tenant_id))
         return 0

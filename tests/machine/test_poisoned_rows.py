@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from runtime.kernel import seams
 from runtime.worker.drain import Drain
 from runtime.worker.session import Session
 from tests.support.engine import Engine, past_every_guard
-from tests.support.nodes import echo
-from tests.support.specs import workflow
+from tests.support.nodes import echo, node
+from tests.support.office import Office
+from tests.support.specs import tool, workflow
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
 POISONS = {
@@ -63,3 +65,38 @@ def test_a_poisoned_output_fails_who_reads_it(fresh_db, tenant):
         error = engine.step(run_id, "b").error
         assert error is not None
         assert error["code"] == "poisoned_payload"
+
+
+@pytest.mark.req("C3.3")
+@pytest.mark.parametrize("problem", [AttributeError, AssertionError, RuntimeError, ZeroDivisionError])
+def test_a_gate_that_breaks_on_one_call_fails_that_call_alone(fresh_db, tenant, monkeypatch, problem):
+    office = Office(tenant)
+
+    def gate(question: str, tx: Any, subjects: Any) -> list[seams.GateAnswer]:
+        if any(one.claimed.node.id == "b" for one in subjects):
+            raise problem("the gate has not thought of this one")
+        return [seams.ALLOW] * len(subjects)
+
+    monkeypatch.setitem(seams._gates, "test", gate)
+    run_id = office.submit(workflow(*(node(name, "office.tell@1", input={"text": name}) for name in "abc")))
+    drain()
+    assert office.statuses(run_id) == {"a": "succeeded", "b": "failed", "c": "succeeded"}
+    assert office.step(run_id, "b").error["code"] == "intent_refused"
+
+
+@pytest.mark.parametrize("problem", [AttributeError, AssertionError, RuntimeError, KeyError])
+def test_whoever_breaks_on_one_hold_fails_the_step_before_it_alone(fresh_db, tenant, monkeypatch, problem):
+    """An upper app hears of holds inside the completion's transaction; its fault must not undo the others' results."""
+    engine = Engine(tenant)
+    ask = {"id": "ask", "kind": "approval", "title": "Go on?", "role": "approver", "payload": {}, "after": ["a"]}
+    good, bad = (engine.submit(workflow(tool("a"), ask, name=name)) for name in ("good", "bad"))
+
+    def hear(frame: Any, news: seams.HoldNews) -> None:
+        if any(run.id == bad for run, _step in news.began):
+            raise problem("nobody has thought of this one")
+
+    monkeypatch.setitem(seams._hold_listeners, "test", hear)
+    drain()
+    assert engine.statuses(good) == {"a": "succeeded", "ask": "hold(approval)"}
+    assert engine.statuses(bad)["a"] == "failed"
+    assert engine.step(bad, "a").error["code"] == "report_refused"
