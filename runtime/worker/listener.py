@@ -37,6 +37,10 @@ class Listener(threading.Thread):
                             self._heard(notice.channel, notice.payload)
             except psycopg.Error:
                 time.sleep(1.0)
+            except Exception:
+                # Nobody starts this thread again: without it no kill and no stop is heard.
+                log.exception("listener")
+                time.sleep(1.0)
 
     def _look_back(self) -> None:
         """Let the drain look for what was said while nobody listened."""
@@ -51,6 +55,12 @@ class Listener(threading.Thread):
         verb, _, rest = payload.partition(":")
         if verb == "kill":
             step_id, _, epoch = rest.partition(":")
-            self.process.drain.running.ask(uuid.UUID(step_id), int(epoch))
+            try:
+                asked = uuid.UUID(step_id), int(epoch)
+            except ValueError:
+                # Every login of the database may notify; what nobody understands asks for nothing.
+                log.warning("a notice was not understood", channel=channel, payload=payload[:100])
+                return
+            self.process.drain.running.ask(*asked)
         elif verb == STOPS_CHANGED:
             self.process.drain.stops.forget()

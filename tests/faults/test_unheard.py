@@ -36,6 +36,28 @@ def drain(fresh_db) -> Iterator[Drain]:
     drain.session.end()
 
 
+def test_a_notice_that_nobody_understands_makes_no_listener_deaf(fresh_db, tenant, drain):
+    """Every login of the database may notify."""
+    engine = Engine(tenant)
+    run_id = engine.submit(workflow(sleeping("s", 0.5)))
+    asked = engine.step(run_id, "s").id
+    process = SimpleNamespace(drain=drain, stop=threading.Event())
+    listener = Listener(process)
+    listener.start()
+    try:
+        until(lambda: drain.running.missed, 10, "it listens")
+        with fresh_db.connect() as connection:
+            for payload in ("", "kill", "kill:nobody:1", f"kill:{asked}:first", f"kill:{asked}", "kill:::", "x" * 500):
+                connection.execute("SELECT pg_notify('qd_control', %s)", [payload])
+            connection.execute("SELECT pg_notify('qd_control', %s)", [f"kill:{asked}:1"])
+        until(lambda: asked in drain.running._asked or not listener.is_alive(), 10, "the ask is heard")
+        assert listener.is_alive()
+        drain.run()
+        assert engine.statuses(run_id)["s"] == "killed"
+    finally:
+        process.stop.set()
+
+
 @pytest.mark.req("A10.1")
 def test_a_stop_is_not_missed_because_the_database_was_away(fresh_db, tenant, drain):
     engine = Engine(tenant)
