@@ -11,6 +11,8 @@ import os
 import time
 from typing import Protocol
 
+from runtime.worker.session import process_start
+
 _PLACES = 64
 _LOST_SECONDS, _DEAF_SECONDS = 5.0, 15.0
 
@@ -43,6 +45,7 @@ class Bell:
         self._rung = multiprocessing.RawValue("Q", 0)
         self._answers = multiprocessing.RawArray("Q", _PLACES)
         self._busy = multiprocessing.RawArray("i", _PLACES)
+        self._born = multiprocessing.RawArray("Q", _PLACES)
         self._rung_at = self._heeded_at = 0.0
         self._heeded = 0
 
@@ -58,7 +61,7 @@ class Bell:
 
     def rings(self, workers: int) -> int:
         """Return how many rings to send now: one for each worker that is idle and has none on its way to it."""
-        idle = workers - sum(1 for pid in self._busy if pid and _exists(pid))
+        idle = workers - self._working()
         if idle <= 0:
             return 0
         now = time.monotonic()
@@ -73,10 +76,15 @@ class Bell:
     def is_deaf(self) -> bool:
         """Return whether nobody works and nobody has taken a ring for long: such a cluster is started anew."""
         now, answers = time.monotonic(), sum(self._answers)
-        nobody = self.unanswered > 0 and not any(pid and _exists(pid) for pid in self._busy)
+        nobody = self.unanswered > 0 and not self._working()
         if not nobody or answers != self._heeded:
             self._heeded, self._heeded_at = answers, now
         return now - self._heeded_at > _DEAF_SECONDS
+
+    def _working(self) -> int:
+        """Return how many are at work; the number of one that was killed may belong to another process by now."""
+        places = zip(self._busy, self._born, strict=True)
+        return sum(1 for pid, born in places if pid and process_start(pid) == str(born))
 
     @property
     def unanswered(self) -> int:
@@ -91,21 +99,15 @@ class Bell:
 
     def begin(self) -> int:
         """Begin to work; returns what :meth:`rest` compares with."""
-        self._busy[self.forks % _PLACES] = os.getpid()
+        place, pid = self.forks % _PLACES, os.getpid()
+        self._born[place] = int(process_start(pid) or 0)
+        self._busy[place] = pid
         return int(self._heard.value)
 
     def rest(self, heard: int) -> bool:
         """Stop working; False when something was heard since ``heard``: the pump took us for busy, so look again."""
         self._busy[self.forks % _PLACES] = 0
         return int(self._heard.value) == heard
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 bell = Bell()
