@@ -25,10 +25,10 @@ from django.db import Error as DjangoError
 from django.db import connections
 
 from runtime.api.http import dump
-from runtime.kernel.errors import QuarterdeckError
+from runtime.kernel.errors import QuarterdeckError, Unavailable
 from runtime.machine.law import RUN_ENDED
 from runtime.queries.graphs import heads_in, patch_in
-from runtime.store.tx import tenant_tx
+from runtime.store.tx import is_away, tenant_tx
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +37,8 @@ TICK_SECONDS = 0.04
 ENDED_TICK_SECONDS = 0.5
 ALIVE_SECONDS = 1.0
 AWAY_SECONDS = 1.0
+# A run that cannot be read is left alone so long: its readers hear no sign of life and look for themselves.
+BROKEN_SECONDS = 5.0
 
 
 Moved = list[tuple[uuid.UUID, dict[str, Any]]]
@@ -55,6 +57,7 @@ class Watched:
     seq: int
     watchers: int = 0
     told_at: float = 0.0
+    broken_until: float = 0.0
 
 
 class Feed:
@@ -85,6 +88,13 @@ class Feed:
                 del self.watched[run_id]
 
     async def _run(self) -> None:
+        # Who begins to watch while the connections close finds a task at work and starts none: looked at again.
+        while self.watched:
+            await self._publish()
+            await asyncio.get_running_loop().run_in_executor(self._thread, connections.close_all)
+
+    async def _publish(self) -> None:
+        """Look and tell, tick by tick, as long as somebody watches."""
         loop = asyncio.get_running_loop()
         away = False
         while self.watched:
@@ -107,33 +117,39 @@ class Feed:
             away = False
             tick = ENDED_TICK_SECONDS if ended.issuperset(self.watched) else TICK_SECONDS
             await asyncio.sleep(max(0.002, tick - (loop.time() - begun)))
-        await loop.run_in_executor(self._thread, connections.close_all)
 
     def _wanted(self) -> dict[uuid.UUID, list[tuple[uuid.UUID, int]]]:
         """Return tenant → (run, seq) of what is watched."""
         wanted: dict[uuid.UUID, list[tuple[uuid.UUID, int]]] = defaultdict(list)
+        now = time.monotonic()
         for run_id, one in self.watched.items():
-            wanted[one.tenant_id].append((run_id, one.seq))
+            if one.broken_until <= now:
+                wanted[one.tenant_id].append((run_id, one.seq))
         return wanted
 
-    @staticmethod
-    def _read(wanted: dict[uuid.UUID, list[tuple[uuid.UUID, int]]]) -> tuple[Moved, set[uuid.UUID]]:
+    def _read(self, wanted: dict[uuid.UUID, list[tuple[uuid.UUID, int]]]) -> tuple[Moved, set[uuid.UUID]]:
         """Return (run, patch) of the runs that moved, and which of all have ended. In the feed's thread."""
         moved: Moved = []
         ended: set[uuid.UUID] = set()
-        try:
-            for tenant_id, runs in wanted.items():
+        for tenant_id, runs in wanted.items():
+            at = [run_id for run_id, _ in runs]
+            try:
                 with tenant_tx(tenant_id, deferred=True) as tx:
-                    heads = heads_in(tx, [run_id for run_id, _ in runs])
+                    heads = heads_in(tx, at)
                     ended |= {run_id for run_id, (_, status) in heads.items() if status in RUN_ENDED}
-                    moved += [
-                        (run_id, patch_in(tx, run_id, seq))
-                        for run_id, seq in runs
-                        if run_id in heads and heads[run_id][0] > seq
-                    ]
-        except Exception:
-            connections.close_all()
-            raise
+                    for run_id, seq in runs:
+                        if run_id in heads and heads[run_id][0] > seq:
+                            at = [run_id]
+                            moved.append((run_id, patch_in(tx, run_id, seq)))
+            except Exception as problem:
+                connections.close_all()
+                if isinstance(problem, Unavailable | DjangoError | OSError) or is_away(problem):
+                    raise
+                # The others' readers do not wait for it; what was not read of this tenant is read at the next tick.
+                log.exception("a run cannot be read", tenant=str(tenant_id), runs=[str(one) for one in at[:5]])
+                for run_id in at:
+                    if (one := self.watched.get(run_id)) is not None:
+                        one.broken_until = time.monotonic() + BROKEN_SECONDS
         return moved, ended
 
     async def _tell(self, moved: Moved) -> None:
@@ -148,7 +164,7 @@ class Feed:
             await layer.group_send(group_of(run_id), event)
             one.seq, one.told_at = message["to_seq"], now
         for run_id, one in list(self.watched.items()):
-            if now - one.told_at >= ALIVE_SECONDS:
+            if now - one.told_at >= ALIVE_SECONDS and one.broken_until <= now:
                 text = dump({"type": "tick", "run_id": run_id, "seq": one.seq}).decode()
                 await layer.group_send(group_of(run_id), {"type": "run.tick", "text": text})
                 one.told_at = now

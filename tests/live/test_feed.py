@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 from channels.layers import InMemoryChannelLayer, get_channel_layer
+from django.db import connections
 from django.test import override_settings
 
 from dashboard.live import feed as feed_module
@@ -75,6 +77,69 @@ def test_the_feed_goes_on_after_the_layer_was_away_and_leaves_no_gap(engine):
     assert Breaking.away == 0
     assert patch["from_seq"] == head + 1, "what could not be sent is sent again, from where it was"
     assert patch["to_seq"] > head
+
+
+def test_who_comes_while_the_feed_is_closing_gets_patches_all_the_same(engine, monkeypatch):
+    """A page is loaded again: the old socket goes, the connections are closed, and the new one is there meanwhile."""
+    run_id = engine.submit(chain())
+    head = engine.run(run_id).seq
+    closing, go_on = threading.Event(), threading.Event()
+    close_all = connections.close_all
+
+    def slowly() -> None:
+        if threading.current_thread().name.startswith("feed"):
+            closing.set()
+            assert go_on.wait(20)
+        close_all()
+
+    monkeypatch.setattr(connections, "close_all", slowly)
+
+    async def scene() -> dict[str, Any]:
+        layer = get_channel_layer()
+        channel = await layer.new_channel()
+        await layer.group_add(group_of(run_id), channel)
+        feed().watch(engine.tenant.id, run_id, head)
+        await layer.receive(channel)  # it is at work
+        feed().unwatch(run_id)
+        assert await act(closing.wait, 20)
+        feed().watch(engine.tenant.id, run_id, head)
+        go_on.set()
+        await act(engine.finish, "n0")
+        try:
+            return await patch_of(layer, channel)
+        finally:
+            feed().unwatch(run_id)
+
+    assert drive(scene())["to_seq"] > head
+
+
+def test_a_run_that_cannot_be_read_silences_no_other(engine, monkeypatch):
+    """What is wrong with one run is its readers' trouble; those of other runs get their patches."""
+    broken, whole = engine.submit(chain()), engine.submit(chain())
+    heads = {run_id: engine.run(run_id).seq for run_id in (broken, whole)}
+    read = feed_module.patch_in
+
+    def patch_in(tx: Any, run_id: Any, after: int) -> dict[str, Any]:
+        if run_id == broken:
+            raise AssertionError("a row that cannot be shown")
+        return read(tx, run_id, after)
+
+    monkeypatch.setattr(feed_module, "patch_in", patch_in)
+
+    async def scene() -> dict[str, Any]:
+        layer = get_channel_layer()
+        channel = await layer.new_channel()
+        await layer.group_add(group_of(whole), channel)
+        for run_id, head in heads.items():
+            feed().watch(engine.tenant.id, run_id, head)
+        await act(engine.claim)
+        try:
+            return await patch_of(layer, channel)
+        finally:
+            for run_id in heads:
+                feed().unwatch(run_id)
+
+    assert drive(scene())["run_id"] == str(whole)
 
 
 async def events_of(text: AsyncIterator[bytes], until: Callable[[list[int]], bool]) -> list[int]:
