@@ -42,10 +42,15 @@ class Credential:
         return actor
 
     def bound_to(self, actor: Actor) -> Credential:
-        """Return the same credential for the tenant it was used in, whatever the session's is later."""
+        """Return the same credential for the tenant it was used in, whatever the session's is later.
+
+        Raises PermissionDenied when the person has left it meanwhile: no other tenant stands in for it.
+        """
         if self.token is not None or actor.user_id is None:
             return self
         slug = next((o.slug for o in directory.memberships_of(actor.user_id) if o.tenant_id == actor.tenant_id), None)
+        if slug is None:
+            raise PermissionDenied("You belong to no such tenant.")
         return replace(self, tenant=slug)
 
     def _signed_in(self) -> Actor:

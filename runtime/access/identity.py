@@ -78,7 +78,12 @@ def actor_in_tenant(tenant_id: uuid.UUID, user_id: int) -> Actor:
 
     user = get_user_model().objects.filter(pk=user_id, is_active=True).only("username", "is_active").first()
     slug = next((one.slug for one in directory.memberships_of(user_id) if one.tenant_id == tenant_id), None)
-    return actor_for_user(user, slug or str(tenant_id))
+    if user is not None and slug is None:
+        raise PermissionDenied(
+            f"user:{user.get_username()} is no member of the tenant any more.",
+            remediation="Have somebody who is a member order it anew.",
+        )
+    return actor_for_user(user, slug)
 
 
 def token_digest(raw: str) -> bytes:

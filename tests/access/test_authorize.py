@@ -17,7 +17,7 @@ from runtime.kernel.errors import BadInput, ConfigurationError, NotAuthenticated
 from runtime.models import ApiToken, Workflow
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member, outsider
-from tests.support.factories import make_member, make_user
+from tests.support.factories import make_member, make_tenant, make_user
 
 pytestmark = [pytest.mark.req("A10.1"), pytest.mark.django_db(transaction=True)]
 
@@ -36,6 +36,15 @@ def workflow(tenant):
 def test_no_actor_is_a_refusal():
     with pytest.raises(PermissionDenied):
         authorize(None, "run.read")
+
+
+def test_who_has_left_acts_in_no_tenant_whatever_others_are_called(tenant):
+    """What a person ordered is carried out as long as they are a member; no other membership stands in for it."""
+    namesake = make_tenant(str(tenant.id))
+    person = make_member(namesake, "admin")
+    with pytest.raises(PermissionDenied):
+        identity.actor_in_tenant(tenant.id, person.pk)
+    assert identity.actor_in_tenant(namesake.id, person.pk).tenant_id == namesake.id
 
 
 def test_a_verb_nobody_declared_is_a_mistake_of_the_code():

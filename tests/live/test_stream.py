@@ -8,11 +8,15 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dashboard.live.access import Credential
+from runtime.kernel.errors import PermissionDenied
 from tests.live.test_sockets import chain, revoke, token_for
+from tests.support.actors import member
 from tests.support.engine import Engine
 from tests.support.specs import tool, workflow
 from tests.support.web import Web
@@ -153,3 +157,12 @@ def test_a_right_that_is_taken_away_ends_the_stream(test_database, engine):
         assert (problem["event"], problem["data"]["code"]) == ("problem", "not_authenticated")
         with pytest.raises(EOFError):
             reader.event()
+
+
+def test_a_session_is_bound_to_no_other_tenant_than_the_one_it_was_used_in(tenant, other_tenant):
+    """Who has left the tenant between the first question and the next follows nothing in the name of another one."""
+    actor = member(tenant, "viewer")
+    bound = Credential(session_key="s").bound_to(actor)
+    assert bound.tenant == tenant.slug
+    with pytest.raises(PermissionDenied):
+        Credential(session_key="s").bound_to(replace(actor, tenant_id=other_tenant.id))
