@@ -79,5 +79,6 @@ def test_a_held_run_stops_no_end_of_others_requests(fresh_db, clock):
     with held(fresh_db, "qd_run", runs[0]):
         assert expire_requests() == 1
         assert [office.states(run) for office, run in zip(offices, runs, strict=True)] == [["pending"], ["rejected"]]
+    each.forget()
     assert expire_requests() == 1
     assert offices[0].states(runs[0]) == ["rejected"]
