@@ -82,14 +82,15 @@ def test_a_drawing_of_an_older_format_is_made_anew(engine, as_role, monkeypatch)
 
 
 def test_more_unreadable_versions_than_a_batch_keep_no_other_from_being_drawn(fresh_db, engine, as_role, monkeypatch):
+    """The newest are drawn first, and these are."""
     monkeypatch.setattr(layouts, "BATCH", 2)
+    run_id = engine.submit(diamond("readable"))
     for number in range(5):
         engine.submit(diamond(f"unreadable-{number}"))
         with tenant_tx(engine.tenant.id) as tx:
             version = tx.rows("read_workflow_version", (f"unreadable-{number}", 1))[0][0]
         force_columns(fresh_db, "qd_workflow_version", version, spec=b"{}")
     plans._by_version.clear()
-    run_id = engine.submit(diamond("readable"))
     with as_role("worker"):
         assert sum(draw_missing() for _ in range(4)) == 1
     assert read_graph(actor=member(engine.tenant, "viewer"), run_id=run_id)["layout"]["engine"] == "graphlay"
