@@ -13,6 +13,7 @@ RELEASED = {
     "approvals.sql": "12be868640029f5d4d13e67daf2cf1438871126a19a8f13663157387b283c812",
     "approvals_people.sql": "ec099d8be1dd6cf3d8232cc739b3756b91151c75b94413abfb7bf6c0c02b1674",
     "compensation.sql": "9970a89c954078c9f61fcd3b798bc1ec6e2568c393d619ab4955a5dc4d0ca3b6",
+    "duty_walls.sql": "62877501c8bd0b4945a71b448035f963fea245533a6263d0fd00ad402a100827",
     "functions.sql": "cfc7e8f96ce3b181fa36434bb32cbadbdbbbbdcf129b9abd289b041efc65c166",
     "guards.sql": "d8a9435b11c2a867ede6a2a21b5d93f73421236b1f46ab0c79bc2cee6333f0c6",
     "held.sql": "4b98a644cf5bec920be5ee47f0f4538ac69e41b750625a0f8c98f18c4e81ced7",

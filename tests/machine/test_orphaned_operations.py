@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
+from repair.duties import close_settled, escalate_overdue
 from runtime.actions.steps import kill_step
 from runtime.models import Operation, Run
 from runtime.store.tx import plain_tx, tenant_tx
@@ -20,6 +22,16 @@ def _facts(engine: Engine, run_id: object) -> tuple[str, bool, str]:
         operation = Operation.objects.get(run_id=run_id)
         run = Run.objects.get(id=run_id)
         return operation.status, operation.next_query_at is not None or run.attention is not None, run.status
+
+
+@pytest.mark.req("A10.1")
+@pytest.mark.parametrize("duty", [doubt_orphaned_operations, escalate_overdue, close_settled])
+def test_the_web_may_not_ask_what_only_duties_ask_about_every_tenant(db, as_role, duty):
+    """A stranger's statement that gets through to the web's role must not list the keys and runs of other tenants."""
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        duty()
+    with as_role("worker"):
+        assert duty() >= 0
 
 
 @pytest.mark.parametrize("recovery", ["human", "query"])

@@ -38,6 +38,7 @@ from runtime.worker.maintenance.reconcile import reconcile
 from runtime.worker.maintenance.timers import fire_timers
 from runtime.worker.work import Report
 from tests.support.clock import Clock
+from tests.support.db import switched
 from tests.support.engine import Engine, sweep
 from tests.support.factories import make_tenant
 from tests.support.shop import Shop
@@ -142,7 +143,8 @@ class Ledger(RuleBasedStateMachine):
             self.stopped += self.ready
         self.ready = []
         return_orphans()
-        doubt_orphaned_operations()
+        with switched("default", role="worker"):
+            doubt_orphaned_operations()
         self.engine.renew()
 
     @precondition(lambda self: self.stopped)

@@ -235,12 +235,13 @@ def _cancelled(desk, name):
     return run_id, claimed
 
 
-def test_a_cancelled_call_that_ends_by_itself_and_was_applied_is_verified(desk):
+def test_a_cancelled_call_that_ends_by_itself_and_was_applied_is_verified(desk, as_role):
     run_id, claimed = _cancelled(desk, "late")
     # Its worker may still tell what became of it: nobody is needed yet.
     assert (desk.run(run_id).status, desk.cases(run_id)) == ("cancelling", [])
     desk.report(claimed, "succeeded", operation_status="succeeded", external_ref="P-1")
-    close_settled()
+    with as_role("worker"):
+        close_settled()
     case = desk.case(run_id)
     assert (case["kind"], case["answer"], case["answered_by"]) == ("late_success", "done", "ledger")
     answer = desk.finish_case(desk.taken(run_id), "record_success", arguments={"external_ref": "P-1"})
@@ -249,14 +250,15 @@ def test_a_cancelled_call_that_ends_by_itself_and_was_applied_is_verified(desk):
     desk.check(run_id)
 
 
-def test_a_cancelled_run_is_verified_and_then_at_its_end(desk, clock):
+def test_a_cancelled_run_is_verified_and_then_at_its_end(desk, clock, as_role):
     run_id, claimed = _cancelled(desk, "forced")
     clock.advance(conf().cancel_grace_seconds + 1)
     timers.enforce_cancels()
     assert desk.case(run_id)["title"] == "Execution ended, external action to be verified."
     desk.report(claimed, "succeeded", operation_status="succeeded", external_ref="P-1")
     assert desk.run(run_id).status == "needs_attention"
-    close_settled()
+    with as_role("worker"):
+        close_settled()
     case = desk.case(run_id)
     assert (case["answer"], case["answered_by"]) == ("done", "ledger")
     case = desk.taken(run_id)

@@ -114,7 +114,7 @@ def test_a_retry_by_the_engine_and_one_by_a_supervisor_are_one(place, clock):
     assert place.run(run_id).status == "completed"
 
 
-def test_a_lost_worker_leaves_its_effect_unknown_and_the_step_goes_on_with_what_a_query_says(place):
+def test_a_lost_worker_leaves_its_effect_unknown_and_the_step_goes_on_with_what_a_query_says(place, as_role):
     """INC-11: a task was called a zombie while its remote job still ran; a retry would have started it twice."""
     one = order()
     run_id = place.refunding(one)
@@ -123,7 +123,8 @@ def test_a_lost_worker_leaves_its_effect_unknown_and_the_step_goes_on_with_what_
     place.call_and_vanish(claimed)
     first.die()
     reap()
-    lost.doubt_orphaned_operations()
+    with as_role("worker"):
+        lost.doubt_orphaned_operations()
     with holds("INC-11", "Run shows needs repair / unknown"):
         assert place.step(run_id, "pay").status == "unknown"
         assert [row.status for row in place.operations(run_id)] == ["unknown"]
