@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from runtime.access import verbs as v
 from runtime.actions.hold import hold_step
+from runtime.actions.limits import set_limit
 from runtime.graph import plans
 from runtime.models import Run
 from runtime.store.tx import plain_tx, tenant_tx
+from runtime.worker.claim import Claimer
 from runtime.worker.drain import Drain
+from runtime.worker.gates import let_go
 from runtime.worker.maintenance import each, lost, timers
+from runtime.worker.maintenance.gates import Turnstile
 from runtime.worker.session import Session
 from tests.support import db as support
-from tests.support.engine import Engine, force_columns
+from tests.support.engine import Engine, force_columns, refuse_writes
 from tests.support.factories import make_tenant
 from tests.support.specs import tool, workflow
 
@@ -133,6 +139,48 @@ def test_a_broken_tenant_keeps_no_other_from_a_worker(fresh_db, engine, broken):
     session.end()
     assert {engine.run(run_id).status for run_id in runs} == {"completed"}
     assert broken.step(theirs, "a").status == "queued"
+
+
+@pytest.mark.req("A3.1")
+def test_a_claimed_step_that_cannot_be_taken_up_ends_no_session(fresh_db, engine, broken):
+    """Nobody confirmed its claim, and by the time the worker looks for it its workflow cannot be read."""
+    session = Session()
+    theirs = broken.submit(workflow(tool("a")))
+    assert len(Claimer(session.id).claim(broken.tenant.id, "default", 5)) == 1
+    spoil(fresh_db, broken, theirs)
+    ours = engine.submit(workflow(tool("a")))
+    drain = Drain(session)
+    drain.doubtful.add(broken.tenant.id)
+    drain.run()
+    assert not drain.over
+    assert drain.doubtful == set()
+    assert engine.run(ours).status == "completed"
+    session.end()
+
+
+@pytest.mark.req("C2.7")
+def test_parked_steps_that_cannot_be_written_end_no_workers_turn(fresh_db, engine):
+    bound = set_limit(actor=engine.actor, scope="tool", name="core.noop", most=1)["limit_id"]
+    engine.submit(workflow(tool("a"), tool("b")))
+    assert len(engine.claim()) == 1
+    assert engine.claim() == []
+    refuse_writes(fresh_db, "qd_step", "tenant_id", engine.tenant.id)
+    assert let_go(engine.tenant.id, {uuid.UUID(bound): 1}) == 0
+
+
+@pytest.mark.req("C2.7")
+def test_a_broken_tenant_keeps_no_other_from_what_a_global_limit_frees(fresh_db, engine, broken):
+    verbs = engine.actor.verbs | {v.STOP_GLOBAL}
+    set_limit(actor=replace(engine.actor, verbs=verbs), scope="global", name="", most=2)
+    for one in (engine, broken):
+        one.submit(workflow(*(tool(f"n{i}") for i in range(5))))
+    mine = engine.claim()
+    assert (len(mine), broken.claim()) == (2, [])
+    for claimed in mine:
+        engine.report(claimed, "succeeded")
+    refuse_writes(fresh_db, "qd_step", "tenant_id", broken.tenant.id)
+    assert Turnstile().run_once() == 1
+    assert len(engine.claim()) == 1
 
 
 def test_a_step_that_was_alone_is_blamed_and_one_in_company_is_not(engine, clock):
