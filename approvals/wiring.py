@@ -38,6 +38,7 @@ def connect() -> None:
     for name in ("decide", "inbox"):
         seams.register_bench(name, _called("bench", name))
     seams.register_subject("policy", _called("actions.policies", "resume_policy"))
+    seams.register_policy("approvals", "policy_in_force")
     seams.register_asker(_called("subjects", "ask_about"))
     seams.register_duty("approvals_idle", _called("duties", "close_idle"), _DUTY_SECONDS)
 

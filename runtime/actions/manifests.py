@@ -7,20 +7,25 @@ import json
 import tomllib
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import orjson
 from django.apps import apps
 
 from runtime.graph.plan import Plan
+from runtime.kernel import seams
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.errors import InvalidWorkflow
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import Tx
 
-# By workflow version and policy.
-_bound: dict[tuple[uuid.UUID, str | None], uuid.UUID] = {}
+# What is in force in a tenant: (name of a policy, text that stands for its content), by name.
+Policies: TypeAlias = tuple[tuple[str, str], ...]
+
+_bound: dict[tuple[uuid.UUID, Policies], uuid.UUID] = {}
 _pools: dict[uuid.UUID, Mapping[str, str]] = {}
 
 
@@ -43,13 +48,20 @@ def code_version() -> str:
     return f"{project['version']}+{seen.hexdigest()[:12]}"
 
 
-def policy_of(tx: Tx) -> str | None:
-    """Return the digest of what bounds the tenant's tools (regions, scopes), None when nothing does.
+def clock_and_policies(tx: Tx) -> tuple[datetime, Policies]:
+    """Return ``qd_now()`` and what is in force in the tenant, in one round trip; call it after the locks are held.
 
-    A manifest carries the digest alone: what a policy holds is not told to whoever may read a run.
+    That is what bounds the tenant's tools (``bounds``: regions, scopes) and what upper apps registered; what is not set
+    is left out. A manifest carries versions and digests alone: what a policy holds is not told to all who read a run.
     """
-    row = tx.one("policy_sha256")
-    return None if row is None else str(row[0])
+    asked = {"bounds": "policy_sha256", **seams.policies()}
+    with tx.pipeline():
+        clock = tx.send("now")
+        answers = {name: tx.send(query) for name, query in sorted(asked.items())}
+    now = clock.fetchone()
+    assert now is not None
+    rows = ((name, answer.fetchone()) for name, answer in answers.items())
+    return now[0], tuple((name, row[0]) for name, row in rows if row is not None)
 
 
 def split_reference(reference: str) -> tuple[str, int]:
@@ -59,13 +71,13 @@ def split_reference(reference: str) -> tuple[str, int]:
 
 
 def manifest_of(
-    tx: Tx, workflow_version_id: uuid.UUID, spec_sha256: bytes, plan: Plan, policy: str | None
+    tx: Tx, workflow_version_id: uuid.UUID, spec_sha256: bytes, plan: Plan, policies: Policies
 ) -> uuid.UUID:
-    """Return the id of the manifest for a new run under ``policy``, written once per content.
+    """Return the id of the manifest for a new run under ``policies``, written once per content.
 
     Raises InvalidWorkflow.
     """
-    if (known := _bound.get((workflow_version_id, policy))) is not None:
+    if (known := _bound.get((workflow_version_id, policies))) is not None:
         return known
     references = sorted(plan.tools)
     names, numbers = zip(*map(split_reference, references), strict=True) if references else ((), ())
@@ -84,7 +96,7 @@ def manifest_of(
             "workflow_version": str(workflow_version_id),
             "workflow_sha256": spec_sha256.hex(),
             "tools": found,
-            "policy": policy,
+            "policy": dict(policies),
             "code_version": code_version(),
         }
     )
@@ -95,7 +107,7 @@ def manifest_of(
     # Bound only for versions that are committed: a rolled back registration must not leave an id behind.
     if len(_bound) > 4096:
         _bound.clear()
-    _pending(tx, (workflow_version_id, policy), row[0])
+    _pending(tx, (workflow_version_id, policies), row[0])
     return row[0]
 
 
@@ -113,7 +125,7 @@ def tool_pools(tx: Tx, workflow_version_id: uuid.UUID, plan: Plan) -> Mapping[st
     return found
 
 
-def _pending(tx: Tx, bound_to: tuple[uuid.UUID, str | None], manifest_id: uuid.UUID) -> None:
+def _pending(tx: Tx, bound_to: tuple[uuid.UUID, Policies], manifest_id: uuid.UUID) -> None:
     from django.db import transaction
 
     transaction.on_commit(lambda: _bound.__setitem__(bound_to, manifest_id), using=tx.using)

@@ -17,7 +17,7 @@ from typing import Any
 from runtime.access import verbs as v
 from runtime.actions.acting import Act, insist, permit
 from runtime.actions.base import WORK_CHANNEL, check_reason, frame, step_answer
-from runtime.actions.manifests import manifest_of, policy_of, tool_pools
+from runtime.actions.manifests import clock_and_policies, manifest_of, tool_pools
 from runtime.actions.starting import Draft, insert_runs, start_run
 from runtime.graph.readiness import descendants
 from runtime.journal import audit
@@ -102,13 +102,13 @@ def _start(
             current_status=latest[1],
         )
     source = of.id if of is not None else latest[0]
-    now = tx.now()
+    now, policies = clock_and_policies(tx)
     plan = unit.plan_of(tx, version_id)
     draft = Draft(
         task_id=task_id,
         run_id=uuid7(),
         version_id=version_id,
-        manifest_id=manifest_of(tx, version_id, bytes(spec_sha256), plan, policy_of(tx)),
+        manifest_id=manifest_of(tx, version_id, bytes(spec_sha256), plan, policies),
         plan=plan,
         payload_sha256=b"",
         input=b"",

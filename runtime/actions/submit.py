@@ -14,7 +14,7 @@ from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.admission import check_tenant
 from runtime.actions.base import WORK_CHANNEL, frame
-from runtime.actions.manifests import manifest_of, policy_of, tool_pools
+from runtime.actions.manifests import Policies, clock_and_policies, manifest_of, tool_pools
 from runtime.actions.references import keep_references
 from runtime.actions.starting import Draft, insert_runs, start_run
 from runtime.actions.terms import check_terms
@@ -103,10 +103,9 @@ def submit_bulk(*, actor: Actor, requests: list[SubmitRequest]) -> list[Accepted
 def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | QuarterdeckError]:
     answers: list[Accepted | QuarterdeckError | None] = [None] * len(requests)
     with frame(actor) as unit:
-        now = unit.tx.now()
+        now, policies = clock_and_policies(unit.tx)
         # Many items of one request name the same workflow: it is looked up once.
         version = cache(lambda name, number: unit.tx.one("workflow_version", {"name": name, "number": number}))
-        policy = policy_of(unit.tx)
         # A key that is taken is answered from its task, whatever would be said of the request today.
         held = _held(unit.tx, requests)
         drafts: dict[int, Draft] = {}
@@ -118,7 +117,7 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
                 if known := held.get((request.workflow, request.request_key)):
                     answers[index] = _again(request, known)
                 else:
-                    drafts[index] = _draft(unit, request, now, found, policy)
+                    drafts[index] = _draft(unit, request, now, found, policies)
             except QuarterdeckError as problem:
                 answers[index] = problem
         # In the order of their keys: two requests with the same keys never wait for each other in a circle.
@@ -142,9 +141,9 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
 
 
 def _draft(
-    unit: Frame, request: SubmitRequest, now: datetime, found: tuple[Any, ...] | None, policy: str | None
+    unit: Frame, request: SubmitRequest, now: datetime, found: tuple[Any, ...] | None, policies: Policies
 ) -> Draft:
-    """Make a draft of a request; ``found`` is the row of the workflow version it names, ``policy`` the tenant's."""
+    """Make a draft of a request; ``found`` is the row of the workflow version it names, ``policies`` the tenant's."""
     if found is None:
         version = "" if request.version is None else f" in version {request.version}"
         raise NotFound(
@@ -167,7 +166,7 @@ def _draft(
         task_id=uuid7(),
         run_id=uuid7(),
         version_id=version_id,
-        manifest_id=manifest_of(unit.tx, version_id, bytes(spec_sha256), plan, policy),
+        manifest_id=manifest_of(unit.tx, version_id, bytes(spec_sha256), plan, policies),
         plan=plan,
         payload_sha256=request.payload_sha256(),
         input=body,

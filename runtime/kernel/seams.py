@@ -115,6 +115,7 @@ _subscribers: dict[str, Handler] = {}
 _subjects: dict[str, Callable[..., Any]] = {}
 _verbs: dict[str, str] = {}
 _benches: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_policies: dict[str, str] = {}
 _asker: Callable[..., Any] | None = None
 
 
@@ -203,6 +204,20 @@ def subscribe(name: str, handler: Handler) -> None:
 def subscribers() -> dict[str, Handler]:
     """Return the registered subscribers by name."""
     return dict(_subscribers)
+
+
+def register_policy(name: str, query: str) -> None:
+    """Bind a policy of an app to every new run (C4.8).
+
+    ``query`` names the query whose one row is a text that stands for what is in force in the tenant; no row: nothing.
+    It is a query and not a call, so that all of them are asked in one round trip.
+    """
+    _policies[name] = query
+
+
+def policies() -> dict[str, str]:
+    """Return the registered policies: name → named query."""
+    return dict(_policies)
 
 
 def register_subject(kind: str, resume: Callable[..., Any]) -> None:

@@ -213,6 +213,10 @@ WHERE u.username = %s AND m.ended_at IS NULL AND u.is_active AND u.email <> '';
 -- name: policy_active
 SELECT version, rules FROM qd_approval_policy WHERE state = 'active';
 
+-- name: policy_in_force
+-- What a run's manifest says of the active policy: its version, and the digest of its rules.
+SELECT version || ':' || encode(sha256, 'hex') FROM qd_approval_policy WHERE state = 'active';
+
 -- name: operations_begun
 -- Calls that the ledger answers for: what is proved absent may be sent anew, all else is not.
 SELECT run_id, business_key FROM qd_operation WHERE tenant_id = %s AND business_key = ANY(%s) AND status <> 'absent';
