@@ -229,7 +229,8 @@ _CHECKPOINT = shape(
 )
 _OUTPUT = {
     "output_sha256": {**SHA256, "description": "Of a completed run whose workflow has an output."},
-    "output": {"description": "Only with payload.read."},
+    "output_artifact_id": maybe(ID),
+    "output": {"description": "Only with payload.read; a large one is read as artifact."},
     "output_error": {**TEXT, "description": "Why the output template did not evaluate."},
 }
 _TASK_LISTED = {

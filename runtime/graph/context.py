@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 
 from runtime.kernel.canonical import canonical_bytes, digest
+from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput, InvalidExpression
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState
 from runtime.store.arrays import arrays
-from runtime.store.results import store_results
 
 
 def expression_context(
@@ -82,19 +82,26 @@ def unmet_success(frame: Frame, run: RunState) -> str | None:
     return None if held is True else f"The success condition does not hold: {success.text}"
 
 
-def finished_output(frame: Frame, run: RunState) -> dict[str, Any]:
-    """Render the workflow's ``output`` and keep it as an artifact; return what its last event says of it.
+def finished_outputs(frame: Frame, runs: Iterable[RunState]) -> dict[uuid.UUID, dict[str, Any]]:
+    """Render the ``output`` of runs that end and keep it as artifacts; return run → what its last event says of it.
 
-    That is {} without a template, ``output_sha256`` and the artifact's id, or ``output_error``: an output that does not
-    evaluate (a node that was skipped) takes nothing from what was done.
+    That is ``output_sha256`` and the artifact's id, or ``output_error``: an output that does not evaluate (a node that
+    was skipped) or is larger than an artifact may be takes nothing from what was done. A run without a template is left
+    out.
     """
-    template = run.plan.output
-    if template is None:
-        return {}
-    try:
-        content = canonical_bytes(template.render(run_context(frame, run, template.refs)))
-    except (InvalidExpression, BadInput) as problem:
-        return {"payload": {"output_error": problem.detail}}
-    sha256 = digest(content)
-    stored = store_results(frame.tx, {sha256: content})
-    return {"payload": {"artifact_id": str(stored[sha256])}, "output_sha256": sha256}
+    rendered: dict[uuid.UUID, tuple[bytes, bytes]] = {}
+    said: dict[uuid.UUID, dict[str, Any]] = {}
+    for run in runs:
+        if (template := run.plan.output) is None:
+            continue
+        try:
+            value = template.render(run_context(frame, run, template.refs))
+            content = canonical_bytes(value, max_bytes=conf().max_result_bytes)
+        except (InvalidExpression, BadInput) as problem:
+            said[run.id] = {"payload": {"output_error": problem.detail}}
+        else:
+            rendered[run.id] = digest(content), content
+    stored = frame.store(dict(rendered.values())) if rendered else {}
+    for run_id, (sha256, _content) in rendered.items():
+        said[run_id] = {"payload": {"artifact_id": str(stored[sha256])}, "output_sha256": sha256}
+    return said

@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from runtime.graph import compensate
-from runtime.graph.context import finished_output, unmet_success
+from runtime.graph.context import finished_outputs, unmet_success
 from runtime.graph.derive import FinalStatus, RunCounts, derive_run, final_status
 from runtime.graph.plan import Edge, NodePlan, Plan
 from runtime.graph.readiness import TERMINAL, ancestors, contribution, decide, or_losers
@@ -27,6 +28,8 @@ from runtime.machine.rows import RunState, StepState
 Load = Callable[[Iterable[tuple[uuid.UUID, str]]], None]
 
 _ATTENTION_HOURS = 24
+# Where a run's own output is rendered.
+_WITH_OUTPUT = ("completed", "partially_completed")
 
 
 def begin(run: RunState, step: StepState, node: NodePlan, *, not_before: datetime | None = None) -> None:
@@ -192,35 +195,43 @@ def settle(
 
     Completed means checked: where the workflow declares a success condition that does not hold, the run has failed.
     """
-    for run in frame.runs.values() if runs is None else runs:
-        if run.n_compensating:
-            compensate.follow(frame, run, attention)
-        if run.ended:
-            continue
-        if run.n_open == 0:
-            compensate.begin_due(frame, run)
-        target = derive_run(_counts(run), partial(_final, run, frame.load))
-        # A run whose first steps are planned for later stays accepted: nothing of it was queued yet.
-        planned = run.status == "accepted" and target == "waiting_tool" and not (run.n_unknown or run.n_open_operations)
-        if target == run.status or planned:
-            continue
-        if run.status == "compensating":
-            target = _after_undoing(run, target)
-        if target == "needs_attention" and run.attention is None:
-            attention(run, "An external effect is not settled.")
-        why = reason
-        if target in ("completed", "partially_completed") and (unmet := unmet_success(frame, run)) is not None:
-            target, why = "failed", unmet
-        if why is None and target in ("cancelled", "failed"):
-            why = run.reason or ("cancelled" if target == "cancelled" else None)
-        if why is None and target == "failed":
-            why = "A step ended badly and nothing handled it."
-        _move_on(frame, run, target, actor=actor, why=why)
+    moves = [_due(frame, run, reason) for run in (frame.runs.values() if runs is None else runs)]
+    # All outputs at once: what they store is locked in one order.
+    outputs = finished_outputs(frame, [run for run, to, _why in filter(None, moves) if to in _WITH_OUTPUT])
+    for run, target, why in filter(None, moves):
+        _move_on(run, target, outputs.get(run.id, {}), actor=actor, why=why)
         if target == "failed":
             need_case(run, "failed_with_effects", why or "The run failed.")
 
 
-def _move_on(frame: Frame, run: RunState, target: str, *, actor: str | None, why: str | None) -> None:
+def _due(frame: Frame, run: RunState, reason: str | None) -> tuple[RunState, str, str | None] | None:
+    """Return the move that is due of a run: where to and why; None when it stays."""
+    if run.n_compensating:
+        compensate.follow(frame, run, attention)
+    if run.ended:
+        return None
+    if run.n_open == 0:
+        compensate.begin_due(frame, run)
+    target = derive_run(_counts(run), partial(_final, run, frame.load))
+    # A run whose first steps are planned for later stays accepted: nothing of it was queued yet.
+    planned = run.status == "accepted" and target == "waiting_tool" and not (run.n_unknown or run.n_open_operations)
+    if target == run.status or planned:
+        return None
+    if run.status == "compensating":
+        target = _after_undoing(run, target)
+    if target == "needs_attention" and run.attention is None:
+        attention(run, "An external effect is not settled.")
+    why = reason
+    if target in _WITH_OUTPUT and (unmet := unmet_success(frame, run)) is not None:
+        target, why = "failed", unmet
+    if why is None and target in ("cancelled", "failed"):
+        why = run.reason or ("cancelled" if target == "cancelled" else None)
+    if why is None and target == "failed":
+        why = "A step ended badly and nothing handled it."
+    return run, target, why
+
+
+def _move_on(run: RunState, target: str, output: dict[str, Any], *, actor: str | None, why: str | None) -> None:
     by = "engine"
     if run.status == "needs_attention":
         # Only a repair takes that back: the first move out of it is the repair's, what follows is derived again.
@@ -228,9 +239,8 @@ def _move_on(frame: Frame, run: RunState, target: str, *, actor: str | None, why
         if len(law.run_path(run.status, target)) > 1:
             move_run(run, "running", by=by, actor=actor, reason=why)
             by = "engine"
-    more = finished_output(frame, run) if target in ("completed", "partially_completed") else {}
     if run.status != target:
-        move_run(run, target, by=by, actor=actor, reason=why, **more)
+        move_run(run, target, by=by, actor=actor, reason=why, **output)
 
 
 def _after_undoing(run: RunState, target: str) -> str:

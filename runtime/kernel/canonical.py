@@ -121,12 +121,22 @@ _ORJSON = (
 )
 
 
-def canonical_bytes(value: Any) -> bytes:
+def canonical_bytes(value: Any, *, max_bytes: int | None = None) -> bytes:
     """Return the RFC 8785 form of ``value`` (dict, list, tuple, str, int, float, bool, None).
 
     Raises InvalidJSON with a JSON pointer for what that form cannot carry or ``parse_strict`` would refuse to read
-    back: NaN, infinities, numbers beyond 2^53-1, lone surrogates, NUL, other types.
+    back: NaN, infinities, numbers beyond 2^53-1, lone surrogates, NUL, other types. Raises PayloadTooLarge above
+    ``max_bytes``, before so much is written: a value may hold the same large part many times.
     """
+    result = _written(value, max_bytes)
+    if max_bytes is not None and len(result) > max_bytes:
+        raise PayloadTooLarge(f"The value has {len(result)} bytes, the limit is {max_bytes}.", limit=max_bytes)
+    return result
+
+
+def _written(value: Any, max_bytes: int | None) -> bytes:
+    if max_bytes is not None and _larger(value, max_bytes):
+        raise PayloadTooLarge(f"The value has more than {max_bytes} bytes, the limit.", limit=max_bytes)
     try:
         result = orjson.dumps(value, option=_ORJSON) if _same_in_orjson(value) else _by_rfc8785(value)
     except (ValueError, TypeError, RecursionError):
@@ -159,6 +169,23 @@ def _same_in_orjson(value: Any) -> bool:
         elif not (kind is str or kind is int or kind is bool or item is None):
             return False
     return True
+
+
+def _larger(value: Any, most: int) -> bool:
+    """Return whether ``value`` surely has more than ``most`` bytes; it is looked through no further than that."""
+    size, stack = 0, [value]
+    while stack and size <= most:
+        item = stack.pop()
+        if isinstance(item, (str, dict, list, tuple)):
+            size += len(item) + 2
+        else:
+            size += 1
+        if isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+    return size > most
 
 
 def _by_rfc8785(value: Any) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from runtime.kernel import seams
@@ -12,6 +12,7 @@ from runtime.machine import apply
 from runtime.machine.rows import RunState, StepState
 from runtime.store import locks
 from runtime.store.arrays import arrays
+from runtime.store.results import store_results
 from runtime.store.tx import Tx
 
 
@@ -22,6 +23,8 @@ class Frame:
         self.tx, self.plan_of = tx, plan_of
         self.runs: dict[uuid.UUID, RunState] = {}
         self.outputs: dict[tuple[uuid.UUID, str], bytes] = {}  # results this transaction brings, by (run, node)
+        self.large: dict[bytes, bytes] = {}  # what becomes an artifact and is not stored yet, by SHA-256
+        self._stored: dict[bytes, uuid.UUID] = {}
 
     def lock(self, run_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, RunState]:
         """Lock runs by id and read the clock after that (engine.md 6). Unknown ids are left out."""
@@ -68,6 +71,17 @@ class Frame:
         """Put step rows into their runs, keeping rows that are there already (they may have moved)."""
         for step in steps:
             self.runs[step.run_id].steps.setdefault(step.node, step)
+
+    def store(self, contents: Mapping[bytes, bytes] | None = None) -> Mapping[bytes, uuid.UUID]:
+        """Store ``contents`` and all that is ``large`` as artifacts; return the ids of what was stored, by SHA-256.
+
+        All at once: so results of steps and of runs are locked in one order, whatever other transactions store.
+        """
+        self.large.update(contents or {})
+        if self.large:
+            self._stored |= store_results(self.tx, self.large)
+            self.large.clear()
+        return self._stored
 
     def run(self, run_id: uuid.UUID) -> RunState:
         """Return a locked run. Raises NotFound when there is none of that id in this tenant."""

@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
+from runtime.kernel.conf import conf
 from runtime.kernel.errors import CursorExpired
 from runtime.models import Operation, Run, Step
 from runtime.queries.base import COUNT_BOUND, Page, content, cursor_of, found, hexed, parsed, position_of, reading
@@ -132,8 +133,9 @@ def _present_listed(row: dict[str, Any]) -> dict[str, Any]:
 def read_run(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
     """Return one run. Raises NotFound. Verb ``run.read``.
 
-    Of a completed run of a workflow with an ``output`` also ``output_sha256``, or ``output_error``; the ``output``
-    itself only with ``payload.read`` (A9.8), and while its artifact is kept.
+    Of a completed run of a workflow with an ``output`` also ``output_sha256`` and ``output_artifact_id``, or
+    ``output_error``; the ``output`` itself only with ``payload.read`` (A9.8), while its artifact is kept, and up to the
+    size of a step's output that is kept inline.
     """
     with reading(actor, v.RUN_READ) as tx:
         run = run_in(tx, run_id)
@@ -143,13 +145,13 @@ def read_run(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
 
 
 def _output(tx: Tx, run_id: uuid.UUID, *, shown: bool) -> dict[str, Any]:
-    rows = tx.dicts("read_run_output", (run_id,))
+    rows = tx.dicts("read_run_output", {"run": run_id, "most": conf().inline_result_bytes})
     if not rows or (rows[0]["output_sha256"] is None and rows[0]["error"] is None):
         return {}
     row = rows[0]
     if row["error"] is not None:
         return {"output_error": row["error"]} if shown else {"output_error": ""}
-    told = {"output_sha256": hexed(row["output_sha256"])}
+    told = {"output_sha256": hexed(row["output_sha256"]), "output_artifact_id": row["artifact_id"]}
     return {**told, "output": content(row["content"])} if shown and row["content"] is not None else told
 
 

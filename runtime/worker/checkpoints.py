@@ -9,8 +9,6 @@ from typing import Any
 from runtime.kernel.conf import conf
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
-from runtime.store.results import store_results
-from runtime.store.tx import Tx
 
 _OUTPUT, _SHA256, _ARTIFACT = 10, 11, 12  # places in a row
 
@@ -32,20 +30,25 @@ def checkpoint_row(
     """Return the row for ``insert_checkpoints``; pass it through :func:`store_large` before."""
     if output is not None:
         frame.outputs[run.id, step.node] = output
+        if _is_large(output) and output_sha256 is not None:
+            frame.large[output_sha256] = output
     return (
         run.id, step.node, step.execution_version, step.id, attempt, owner_epoch, run.manifest_id, seq, kind,
         input_sha256, output, output_sha256, None, adopted_from,
     )  # fmt: skip
 
 
-def store_large(tx: Tx, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Store the outputs that are too large for a row as artifacts, all at once; return the rows that refer to them."""
-    most = conf().inline_result_bytes
-    large = {row[_SHA256]: row[_OUTPUT] for row in rows if row[_OUTPUT] is not None and len(row[_OUTPUT]) > most}
-    if not large:
-        return list(rows)
-    ids = store_results(tx, large)
-    return [_referring(row, ids[row[_SHA256]]) if row[_SHA256] in large else row for row in rows]
+def store_large(frame: Frame, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows, which refer to artifacts where their output is too large for a row; call it after the settling.
+
+    The runs' own outputs are stored there, and these with them.
+    """
+    stored = frame.store()
+    return [_referring(row, stored[row[_SHA256]]) if _is_large(row[_OUTPUT]) else row for row in rows]
+
+
+def _is_large(output: bytes | None) -> bool:
+    return output is not None and len(output) > conf().inline_result_bytes
 
 
 def _referring(row: tuple[Any, ...], artifact_id: uuid.UUID) -> tuple[Any, ...]:

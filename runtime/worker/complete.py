@@ -109,13 +109,13 @@ def _write(tenant_id: uuid.UUID, reports: Sequence[Report], onward: Onward | Non
         batch = _Batch(frame, operations)
         for report in reports:
             batch.apply(report)
-        batch.checkpoints = store_large(tx, batch.checkpoints)
         propagate(frame.runs, batch.ended, frame.load)
         if onward is not None:
             onward.take(frame, gates)
         # Before the runs are settled: what is to be undone is read from the ledger.
         write_operations(tx, [o for o in operations.values() if o.version != o.read_version])
         settle(frame)
+        batch.checkpoints = store_large(frame, batch.checkpoints)
         taken = onward.taken if onward is not None else []
 
         def also(tx: Tx) -> None:

@@ -71,7 +71,7 @@ def settle_finding(question: Question, finding: Finding) -> str:
         write_operations(tx, [operation] if operation.version != operation.read_version else [])
         settle(case.frame)
         tx.send("note_query", (finding.kind, finding.kind != "unreachable", case.next_query_at, operation.id))
-        row = store_large(tx, [case.checkpoint])[0] if case.checkpoint is not None else None
+        row = store_large(case.frame, [case.checkpoint])[0] if case.checkpoint is not None else None
         also = partial(_write_checkpoint, row=row, now=tx.now()) if row is not None else None
         case.frame.flush(also)
         if any(run.woke for run in case.frame.runs.values()):

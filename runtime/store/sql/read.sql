@@ -18,10 +18,11 @@ FROM qd_run r JOIN qd_task t ON t.id = r.task_id JOIN qd_workflow_version v ON v
 WHERE r.id = %s;
 
 -- name: read_run_output
--- What a run's last move says of its output, and the output itself while it is kept.
-SELECT e.output_sha256, e.payload->>'output_error' AS error, a.content, a.size FROM qd_event e
+-- What a run's last move says of its output, and the output itself while it is kept and small.
+SELECT e.output_sha256, e.payload->>'output_error' AS error, a.id AS artifact_id,
+  CASE WHEN a.size <= %(most)s THEN a.content END AS content FROM qd_event e
 LEFT JOIN qd_artifact a ON a.id = (e.payload->>'artifact_id')::uuid
-WHERE e.run_id = %s AND e.type IN ('RUN_COMPLETED', 'RUN_PARTIALLY_COMPLETED') ORDER BY e.seq DESC LIMIT 1;
+WHERE e.run_id = %(run)s AND e.type IN ('RUN_COMPLETED', 'RUN_PARTIALLY_COMPLETED') ORDER BY e.seq DESC LIMIT 1;
 
 -- name: read_run_seq
 -- The range of events there is: the oldest kept and the newest given out.
