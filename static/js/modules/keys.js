@@ -33,7 +33,8 @@ export function startKeys() {
       event.target.click();
       return;
     }
-    if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+    // A box to tick takes no letters.
+    if (event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
     if (waitsForPlace) {
       waitsForPlace = false;
       const link = WHERE[event.key] && document.querySelector(`a[href^="/${WHERE[event.key]}/"]`);

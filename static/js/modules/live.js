@@ -3,10 +3,12 @@
 //   new CustomEvent("qd:live", { detail: { state: "live" | "paused" | "lost", at: Date } })
 // A click on the pill loads the page anew, or, on a page with a stream, is left to the stream: "qd:live-click".
 
+import { bring, held, startFresh, tellNew } from "./fresh.js";
 import { now } from "./times.js";
 
 // A network that never answers is one that is lost.
 const WAIT_MS = 10_000;
+const COUNT_MS = 10_000;
 
 let pill;
 let at;
@@ -34,44 +36,68 @@ function begun(main) {
   return [...main.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio]), textarea")].some((one) => one.value !== one.defaultValue);
 }
 
+const away = () => document.hidden || document.querySelector("dialog[open], details.menu[open]");
+
 // Somebody who types, has a menu open, reads a dialog or has begun to choose is not disturbed.
 function busy() {
   const main = document.getElementById("main");
-  return document.hidden || document.querySelector("dialog[open], details.menu[open]") || String(getSelection())
+  return away() || String(getSelection())
     || (main && ((main.contains(document.activeElement) && document.activeElement !== main) || begun(main)));
 }
 
+// Return the page as it is now; null when another tab switched tenant: then the frame around it has to change as well.
+async function load() {
+  const answer = await fetch(location.href, { headers: { "X-Refresh": "1" }, signal: AbortSignal.timeout(WAIT_MS) });
+  if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (page.body.dataset.tenant === document.body.dataset.tenant) return page;
+  location.reload();
+  return null;
+}
+
+const timeOf = (page) => new Date(page.getElementById("live").dataset.at);
+
 async function refresh(main) {
-  if (busy() || pill.classList.contains("paused")) return;
+  const listed = document.getElementById("fresh");
+  if (away() || (busy() && !listed) || pill.classList.contains("paused")) return;
   try {
-    const answer = await fetch(location.href, { headers: { "X-Refresh": "1" }, signal: AbortSignal.timeout(WAIT_MS) });
-    if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    // Another tab switched tenant: what comes is of that one, and so has the frame around it to be.
-    if (page.body.dataset.tenant !== document.body.dataset.tenant) {
-      location.reload();
-      return;
-    }
-    const fresh = page.getElementById("main");
-    if (!fresh || busy()) return;
-    main.replaceChildren(...fresh.childNodes);
+    const page = await load();
+    const fresh = page?.getElementById("main");
+    if (!fresh || away() || (busy() && !listed)) return;
+    if (!held(main, page, busy())) main.replaceChildren(...fresh.childNodes);
     if (window.htmx) window.htmx.process(main);
-    show("live", new Date(page.getElementById("live").dataset.at));
+    show("live", timeOf(page));
   } catch {
     show("lost");
   }
 }
 
-// A list that is being read is not pushed down: how many rows are newer waits behind a button.
-async function countFresh(button) {
-  if (document.hidden || !button.dataset.after) return;
+// Bring the new rows in: somebody asked for them.
+async function showFresh() {
+  const main = document.getElementById("main");
   try {
-    const address = `${button.dataset.url}&after=${encodeURIComponent(button.dataset.after)}`;
+    const page = await load();
+    if (!page?.getElementById("main")) return;
+    bring(main, page);
+    if (window.htmx) window.htmx.process(main);
+    pill.dataset.at = page.getElementById("live").dataset.at;
+    show(main.dataset.refresh ? "live" : "still", timeOf(page));
+  } catch {
+    show("lost");
+  }
+}
+
+// A list that is too large to be read anew all the time is asked only how many rows are newer.
+async function countFresh() {
+  const place = document.getElementById("fresh");
+  if (document.hidden || !place?.dataset.after) return;
+  try {
+    const address = `${place.dataset.url}&after=${encodeURIComponent(place.dataset.after)}`;
     const answer = await fetch(address, { signal: AbortSignal.timeout(WAIT_MS) });
     if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
     const { count } = await answer.json();
-    button.hidden = !count;
-    button.querySelector("[data-n]").textContent = button.dataset.one.replace("%s", count > 99 ? "99+" : count);
+    // Whoever brought them in meanwhile has seen them.
+    if (place.isConnected) tellNew(count);
     if (pill.classList.contains("lost")) show("still", new Date(pill.dataset.at));
   } catch {
     show("lost");
@@ -91,8 +117,8 @@ export function startLive() {
     streamed = true;
     show(event.detail.state, event.detail.at);
   });
-  const fresh = document.getElementById("fresh");
-  if (fresh) setInterval(() => countFresh(fresh), 1000 * Number(fresh.dataset.every || 10));
+  if (document.getElementById("fresh")?.dataset.url) setInterval(countFresh, COUNT_MS);
+  startFresh(showFresh);
   pill.addEventListener("click", () => {
     if (streamed) document.dispatchEvent(new CustomEvent("qd:live-click"));
     else if (main) show(pill.classList.contains("paused") ? "live" : "paused");
