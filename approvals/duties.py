@@ -21,6 +21,7 @@ from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 _BATCH = 200
 TIMEOUT = "timeout"
+NOT_STARTED = "not started in time"
 
 
 def expire_requests() -> int:
@@ -35,7 +36,8 @@ def remind() -> int:
 
 def close_idle() -> int:
     """Close grants that nothing can use any more: lapsed, or void because their run has ended; returns how many."""
-    return attempt_due("idle_approvals", "idle_approvals", _BATCH, partial(_one, _close))
+    idle = attempt_due("idle_approvals", "idle_approvals", _BATCH, partial(_one, _close))
+    return idle + attempt_due("lapsed_grants", "lapsed_grants", _BATCH, partial(_one, _close))
 
 
 def _one(act: Callable[[Frame, Asked], bool], tenant_id: uuid.UUID, request_id: uuid.UUID) -> int:
@@ -92,12 +94,12 @@ def _remind(unit: Frame, asked: Asked) -> bool:
 
 
 def _close(unit: Frame, asked: Asked) -> bool:
-    if asked.state != "approved" or asked.run_id is None:
+    if asked.state != "approved":
         return False
-    run = unit.runs[asked.run_id]
-    if run.ended or run.cancel_requested:
+    run = None if asked.run_id is None else unit.runs[asked.run_id]
+    if run is not None and (run.ended or run.cancel_requested):
         to, reason = "voided", "run cancelled" if run.cancel_requested else "run ended"
     else:
-        to, reason = "lapsed", "not started in time"
+        to, reason = "lapsed", NOT_STARTED
     unit.tx.send("approval_close", {"to": to, "from": "approved", "reason": reason, "ids": [asked.id]})
     return True

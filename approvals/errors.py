@@ -57,3 +57,31 @@ class NotUsable(Conflict):
     """The request does not allow that."""
 
     code, title = "approval_refused", "Not possible for this request"
+
+
+class NotDecided(Conflict):
+    """Nobody has decided the request so far."""
+
+    code, title, retryable = "approval_pending", "Request waits for a decision", True
+    remediation = "Wait for the decision; nothing may be carried out before it."
+
+
+class GrantGone(Conflict):
+    """The request grants nothing, or no more."""
+
+    code, title = "approval_not_granted", "Nothing is granted"
+    remediation = "Ask anew, under another key, for what is still wanted."
+
+
+class OtherAction(Conflict):
+    """It is another action than the one that was asked for."""
+
+    code, title = "approval_other_action", "Another action than was approved"
+    remediation = "Carry out exactly what was approved, or ask for the other action under another key."
+
+
+class Stopped(Conflict):
+    """An emergency stop stands."""
+
+    code, title, retryable = "approval_stopped", "External calls are stopped", True
+    remediation = "Try again when the stop was lifted; the grant is kept until its time is over."

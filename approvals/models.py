@@ -107,6 +107,9 @@ class Request(TenantOwned):
                 condition=Q(state="pending", subject_id__isnull=False),
                 name="qd_approval_subject_once",
             ),
+            models.UniqueConstraint(
+                fields=["tenant", "subject_id"], condition=Q(subject_kind="external"), name="qd_approval_own_once"
+            ),
         ]
         indexes = [
             models.Index(F("tenant"), F("deadline"), F("id"), name="qd_approval_inbox", condition=Q(state="pending")),
@@ -121,16 +124,21 @@ class Request(TenantOwned):
             models.Index(F("step_id"), F("id"), name="qd_approval_input", condition=Q(kind="input")),
             models.Index(F("supersedes"), name="qd_approval_supersedes", condition=Q(supersedes__isnull=False)),
             models.Index(F("tenant"), F("id").desc(), name="qd_approval_newest"),
+            models.Index(F("tenant"), F("created_at"), F("id"), name="qd_approval_asked"),
             models.Index(F("id"), name="qd_approval_granted", condition=Q(state="approved", n_actions__gt=0)),
         ]
 
 
 class Action(TenantOwned):
-    """One call that a request permits when it is approved: this tool with exactly these arguments, once."""
+    """One call that a request permits when it is approved: this tool with exactly these arguments, once.
+
+    A program that carries out its own action has no run; ``operation_id`` is then the id under which it was let
+    through.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="actions")
-    run_id = models.UUIDField()
+    run_id = models.UUIDField(null=True)
     node = models.CharField(max_length=200)
     tool = models.CharField(max_length=220)
     contract_sha256 = models.BinaryField(max_length=32)

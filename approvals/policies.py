@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from approvals.errors import NotUsable
 from approvals.policy import Policy, compiled, facts_of
 from approvals.rendering import Rendered
 from approvals.terms import Terms, stricter
-from runtime.machine.rows import RunState
 from runtime.store.tx import Tx
 
 
@@ -19,7 +19,7 @@ def active_policy(tx: Tx) -> Policy | None:
 
 
 def under_policy(
-    tx: Tx, rendered: Rendered, terms: Terms, run: RunState, kind: str, *, refuse_denied: bool = False
+    tx: Tx, rendered: Rendered, terms: Terms, workflow: str, kind: str, *, now: datetime, refuse_denied: bool = False
 ) -> Terms:
     """Return terms that also meet what the active policy asks for these calls; the rules stand in what is shown.
 
@@ -29,12 +29,11 @@ def under_policy(
     policy = active_policy(tx) if rendered.calls else None
     if policy is None:
         return terms
-    assert run.now is not None
     rules = []
     for call in rendered.calls:
         facts = facts_of(
-            call.contract, call.arguments, requester=rendered.requested_by, workflow=run.plan.name, node=call.node,
-            business_key=call.business_key, now=run.now,
+            call.contract, call.arguments, requester=rendered.requested_by, workflow=workflow, node=call.node,
+            business_key=call.business_key, now=now,
         )  # fmt: skip
         verdict = policy.judge(facts)
         said = {"node": call.node, "rule": verdict.rule, "decide": verdict.decide}

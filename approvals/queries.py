@@ -198,6 +198,19 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     return row
 
 
+def wait_state(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
+    """Return how a request stands, in one read by its key: what waiting for a decision looks at.
+
+    {approval_id, state, outcome_reason, decided_at, decided_by, comment, deadline, start_by, superseded_by,
+    action_hash, payload_hash, version, now}. Raises NotFound. Verb ``approval.read``.
+    """
+    with reading(actor, READ) as tx:
+        rows = tx.dicts("approval_wait", (request_id,))
+    row: dict[str, Any] = found(rows[0] if rows else None, "approval")
+    row["action_hash"], row["payload_hash"] = hexed(row.pop("action_sha256")), hexed(row.pop("payload_sha256"))
+    return row
+
+
 def list_decisions(*, actor: Actor, request_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, list[dict[str, Any]]]:
     """Return what was said to each of several requests, in its order: {decision, actor, comment, at}.
 
@@ -239,6 +252,7 @@ def _present_note(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _present_action(row: dict[str, Any]) -> dict[str, Any]:
+    del row["id"]
     row["arguments_hash"] = hexed(row.pop("arguments_sha256"))
     row["contract_hash"] = hexed(row.pop("contract_sha256"))
     return row
@@ -281,4 +295,5 @@ __all__ = [
     "list_delegations",
     "list_policies",
     "list_requests",
+    "wait_state",
 ]

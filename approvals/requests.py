@@ -47,7 +47,7 @@ def _ask(tx: Tx, run: RunState, step: StepState) -> None:
     )
     terms = terms_of(tx, run, node)
     try:
-        terms = under_policy(tx, rendered, terms, run, about.kind)
+        terms = under_policy(tx, rendered, terms, run.plan.name, about.kind, now=run.now)
     except QuarterdeckError as problem:
         rendered.spoil(problem.detail)
     write_request(tx, about, terms, rendered, run.now)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from approvals.verbs import ANSWER, ANSWERERS, DECIDE, DECIDERS, READ, READERS, VERBS
+from approvals.verbs import ANSWER, ANSWERERS, ASK, ASKERS, DECIDE, DECIDERS, READ, READERS, VERBS
 from runtime.access import roles
 from runtime.kernel import seams
 
@@ -28,6 +28,8 @@ def connect() -> None:
         roles.extend(role, [DECIDE])
     for role in ANSWERERS:
         roles.extend(role, [ANSWER])
+    for role in ASKERS:
+        roles.extend(role, [ASK])
     seams.register_gate("approvals", _called("gate", "gate"))
     seams.register_send_listener("approvals", _called("gate", "on_sent"))
     seams.register_hold_listener("approvals", _called("requests", "on_holds"))
@@ -39,6 +41,7 @@ def connect() -> None:
         seams.register_bench(name, _called("bench", name))
     seams.register_subject("policy", _called("actions.policies", "resume_policy"))
     seams.register_policy("approvals", "policy_in_force")
+    seams.register_subject("external", _called("actions.own", "resume_own"))
     seams.register_asker(_called("subjects", "ask_about"))
     seams.register_duty("approvals_idle", _called("duties", "close_idle"), _DUTY_SECONDS)
 

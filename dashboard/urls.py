@@ -54,6 +54,7 @@ urlpatterns = [
     path("tasks/<uuid:task_id>/", tasks.task, name="task"),
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/export.<str:kind>", inbox.download, name="inbox-export"),
+    path("inbox/records.json", inbox.records, name="inbox-records"),
     path("inbox/views/", inbox.save_view, name="inbox-views"),
     path("inbox/several/", ask_bulk.several, name="inbox-several"),
     path("inbox/<uuid:request_id>/", ask.approval, name="approval"),

@@ -228,17 +228,17 @@ def _answer(
     return answer
 
 
-def quoted_hash(text: str) -> bytes:
-    """Return the bytes of a payload's hash as it was quoted. Raises BadInput."""
+def quoted_hash(text: str, where: str = "/payload_hash") -> bytes:
+    """Return the bytes of a hash as it was quoted. Raises BadInput."""
     try:
         value = bytes.fromhex(text)
     except (ValueError, TypeError):
         value = b""
     if len(value) != 32:
         raise BadInput(
-            "The payload's hash is a SHA-256 in hex.",
-            where="/payload_hash",
-            remediation="Quote `payload_hash` as shown.",
+            "The hash is a SHA-256 in hex.",
+            where=where,
+            remediation=f"Quote `{where[1:]}` as shown.",
         )
     return value
 

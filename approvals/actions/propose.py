@@ -79,7 +79,7 @@ def _propose(
         refuse_stopping(unit.runs[asked.run_id])
         run = unit.runs[asked.run_id]
         rendered = _edited(tx, asked, actor, arguments, node, run.plan)
-        terms = under_policy(tx, rendered, _terms(asked), run, asked.kind, refuse_denied=True)
+        terms = under_policy(tx, rendered, _terms(asked), run.plan.name, asked.kind, now=now, refuse_denied=True)
         closing = {"to": "superseded", "from": "pending", "reason": SUPERSEDED, "ids": [asked.id]}
         tx.send("approval_close", closing)
         new_id = write_request(tx, _about(asked, actor), terms, rendered, now, deadline=asked.deadline)

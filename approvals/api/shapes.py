@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from approvals.actions.decide import DECISIONS
+from approvals.actions.own import MAX_KEY, MAX_TITLE
 from approvals.law import ON_TIMEOUT, RISKS, SEPARATIONS, STATES
 from approvals.policy import RULES_SCHEMA
+from approvals.records import REPORTS
 from approvals.trying import COUNTS, DIFFERENCES
 from runtime.access.roles import ROLES
 from runtime.api.schemas import ANY, COUNT, ID, SHA256, TEXT, TIME, many, maybe, shape
@@ -193,6 +195,67 @@ STANDING = shape(
         "deadline": maybe(TIME),
     },
     {"supersedes": ID},
+)
+WAITED = shape(
+    {
+        "approval_id": ID,
+        "state": {"enum": list(STATES)},
+        "version": COUNT,
+        "outcome_reason": TEXT,
+        "decided_at": maybe(TIME),
+        "decided_by": maybe(TEXT),
+        "comment": TEXT,
+        "deadline": maybe(TIME),
+        "start_by": maybe(TIME),
+        "superseded_by": maybe(ID),
+        "action_hash": SHA256,
+        "payload_hash": SHA256,
+        "now": TIME,
+    }
+)
+_LONG = {"type": "number", "exclusiveMinimum": 0, "maximum": 7_776_000}
+OWN_BODY = shape(
+    {
+        "action": shape(
+            {
+                "tool": {**TEXT, "description": "name@version"},
+                "arguments": {**ANY, "description": "What it is called with."},
+            },
+            {
+                "target": {"type": "string", "minLength": 1, "maxLength": 500, "description": "What it changes."},
+                "target_version": {"type": "string", "minLength": 1, "maxLength": 200},
+            },
+            closed=True,
+        ),
+        "title": {"type": "string", "minLength": 1, "maxLength": MAX_TITLE},
+    },
+    {
+        "goal": {**_REASON, "description": "Why; people are shown it."},
+        "role": {"enum": sorted(ROLES), "default": "approver", "description": "Who decides."},
+        "quorum": {"type": "integer", "minimum": 1, "maximum": 20, "default": 1},
+        "risk": {"enum": list(RISKS), "description": "At least this."},
+        "expires_s": {**_LONG, "description": "Until when it can be decided, from now."},
+        "start_within_s": {**_LONG, "description": "How long the permission to start lasts, from the approval."},
+    },
+    closed=True,
+)
+CONSUME_BODY = shape(
+    {"action_hash": {**SHA256, "description": "The `action_hash` that you were told when you asked."}},
+    {
+        "arguments": {**ANY, "description": "What you are about to send; compared with what was approved."},
+        "use_key": {"type": "string", "maxLength": MAX_KEY, "description": "Names this use, to be asked again."},
+    },
+    closed=True,
+)
+OUTCOME_BODY = shape({"outcome": {"enum": list(REPORTS)}}, {"detail": _REASON}, closed=True)
+_OWN = {**STANDING["properties"], "action_hash": SHA256, "replayed": FLAG}
+_OWN.pop("supersedes")
+ASKED = shape({**_OWN, "links": ANY})
+CONSUMED = shape(
+    {**_OWN, "use_id": {**ID, "description": "Send it on as the effect's idempotency key."}, "used_at": TIME}
+)
+REPORTED = shape(
+    {"approval_id": ID, "state": {"enum": list(STATES)}, "outcome": {"enum": list(REPORTS)}, "replayed": FLAG}
 )
 BULK_ANSWER = shape(
     {

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, views
+from approvals.api import acts, own, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
     path("approvals/bulk/", acts.Bulk.as_view()),
+    path("approvals/export/", own.Export.as_view()),
+    path("approvals/schema/", own.RecordSchema.as_view()),
     path("approvals/<str:approval_id>/", views.Approval.as_view()),
     path("approvals/<str:approval_id>/decide/", views.Decide.as_view()),
+    path("approvals/<str:approval_id>/consume/", own.Consume.as_view()),
+    path("approvals/<str:approval_id>/outcome/", own.Outcome.as_view()),
     path("approvals/<str:approval_id>/propose/", acts.Propose.as_view()),
     path("approvals/<str:approval_id>/claim/", acts.Claim.as_view()),
     path("approvals/<str:approval_id>/release/", acts.Release.as_view()),

@@ -10,7 +10,8 @@ from rest_framework.response import Response
 
 from approvals import queries
 from approvals.actions.decide import decide_request
-from approvals.api.shapes import DECIDE_BODY, DECIDED, FLAG, LISTED, WHOLE
+from approvals.api import own
+from approvals.api.shapes import ASKED, DECIDE_BODY, DECIDED, FLAG, LISTED, OWN_BODY, WHOLE
 from approvals.law import RISKS, STATES
 from approvals.verbs import DECIDE
 from runtime.access.authorize import authorize
@@ -61,6 +62,17 @@ class Approvals(Endpoint):
         }
         params.done()
         return Response(queries.list_requests(actor=self.actor, **wanted).as_json())
+
+    @describe(
+        "Ask people for an action that you carry out yourself",
+        tag="approvals",
+        name="ask_approval",
+        answers={201: ASKED, 200: ASKED},
+        body=OWN_BODY,
+        headers={"Idempotency-Key": "Names the action; the same again finds its request."},
+    )
+    def post(self, request: Request) -> Response:
+        return own.asked(self, request)
 
 
 class Approval(Endpoint):

@@ -30,15 +30,15 @@ class Credential:
     session_key: str | None = None
     tenant: str | None = None
 
-    def actor(self) -> Actor:
-        """Return who this is now, permitted to read runs. Raises NotAuthenticated and PermissionDenied; reads rows."""
+    def actor(self, verb: str = v.RUN_READ) -> Actor:
+        """Return who this is now, with this permission. Raises NotAuthenticated and PermissionDenied; reads rows."""
         if self.token is not None:
             actor = actor_for_token(self.token)
         elif self.session_key:
             actor = self._signed_in()
         else:
             raise NotAuthenticated()
-        authorize(actor, v.RUN_READ)
+        authorize(actor, verb)
         return actor
 
     def bound_to(self, actor: Actor) -> Credential:

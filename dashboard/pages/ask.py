@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from approvals.actions.answer import answer_input
 from approvals.actions.decide import decide_request
 from approvals.actions.handling import comment_request
+from approvals.actions.own import EXTERNAL
 from approvals.queries import get_request, list_requests
 from approvals.verbs import ANSWER, DECIDE, POLICY, READ
 from dashboard.forms.answer import AnswerForm
@@ -144,6 +145,7 @@ def _show(
         "acts": _acts(actor, found),
         "policy": rules.of_request(shown),
         "about_policy": found["subject_kind"] == "policy",
+        "about_own": found["subject_kind"] == EXTERNAL,
         "may_propose": may(actor, POLICY),
     }
     return show(request, "pages/approval.html", context, status=status)
@@ -195,7 +197,7 @@ def _acts(actor: Actor, found: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     rows = []
     if found["may_decide"]:
-        if found["actions"] and not found["problem"] and not found["redacted"]:
+        if found["run_id"] and found["actions"] and not found["problem"] and not found["redacted"]:
             rows.append(("propose", _("Propose a change")))
         if found["quorum"] == 1:
             rows.append(("delegate", _("Hand over")))

@@ -13,12 +13,14 @@ from django.utils.translation import ngettext
 
 from approvals.law import RISKS, STATES
 from approvals.queries import SORTS, list_requests
+from approvals.records import RECORD_SCHEMA, export_requests
 from approvals.verbs import DECIDE, READ
 from dashboard.pages import export, requests, views
 from dashboard.pages.console import moment, page, show
 from dashboard.presenters import times
 from runtime.access import verbs as v
 from runtime.access.authorize import may
+from runtime.api.http import rfc3339
 from runtime.kernel.actor import Actor
 from runtime.queries.definitions import list_workflows
 
@@ -125,6 +127,23 @@ def download(request: HttpRequest, actor: Actor, kind: str) -> HttpResponseBase:
     names = "id title state role workflow run_id node version payload_hash requested_by created_at deadline".split()
     names += ["decided_at", "decided_by", "outcome_reason"]
     return export.stream(kind, "approvals", {name: _reader(name) for name in names}, chunk)
+
+
+@page(READ)
+def records(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """Send requests with their decisions as typed JSON (``approvals/schema/``), ``since`` and ``until`` a time."""
+    since, until = (
+        rfc3339(text, f"query {name}") if (text := request.GET.get(name)) else None for name in ("since", "until")
+    )
+
+    def chunk(cursor: str | None) -> Any:
+        return export_requests(actor=actor, since=since, until=until, cursor=cursor, limit=export.PAGE)
+
+    return export.stream("json", "approval-records", {name: _kept(name) for name in RECORD_SCHEMA["properties"]}, chunk)
+
+
+def _kept(name: str) -> Any:
+    return lambda row: row.get(name)
 
 
 def _reader(name: str) -> Any:

@@ -34,6 +34,8 @@ NOTES = {
     "warned": gettext_lazy("warned: half of the time is over"),
     "reminded": gettext_lazy("reminded: little time is left"),
     "overdue": gettext_lazy("told that it is overdue"),
+    "use": gettext_lazy("used the grant"),
+    "report": gettext_lazy("reported what came of it"),
 }
 BLOCKED = {
     "own_request": gettext_lazy("You asked for it yourself: another person decides it."),

@@ -74,6 +74,7 @@ VERBS = (
     gettext_lazy("Review another person's proposed repair."),
     gettext_lazy("Give an effect up for good."),
     gettext_lazy("Write the runbooks that cases show."),
+    gettext_lazy("Ask for approvals of one's own actions, use what was granted once, and report what came of it."),
     gettext_lazy("Propose rules for approvals and try them on the past; another person activates them."),
 )
 # The titles of problems (RFC 9457); their details are the API's and stay as they are.
@@ -103,6 +104,10 @@ PROBLEMS = (
     gettext_lazy("Configuration error"),
     gettext_lazy("Request is closed"),
     gettext_lazy("Decision is too late"),
+    gettext_lazy("Request waits for a decision"),
+    gettext_lazy("Nothing is granted"),
+    gettext_lazy("Another action than was approved"),
+    gettext_lazy("External calls are stopped"),
     gettext_lazy("Request cannot be approved"),
     gettext_lazy("Somebody else decides it"),
     gettext_lazy("You have decided already"),

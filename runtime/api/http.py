@@ -124,6 +124,21 @@ def check(schema: Compiled, value: Any, where: str = "") -> None:
     raise BadInput(first["detail"], where=first["where"], remediation=first["remediation"], problems=problems)
 
 
+def idempotency_key(request: Request, *, limit: int = 200) -> str | None:
+    """Return the Idempotency-Key of a request, None without one. Raises BadInput."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    key = key.strip()
+    if not 1 <= len(key) <= limit or not key.isprintable():
+        raise BadInput(
+            f"An Idempotency-Key has 1 to {limit} printable characters.",
+            where="header Idempotency-Key",
+            remediation="Send a UUID.",
+        )
+    return key
+
+
 def path_id(text: str, what: str) -> uuid.UUID:
     """Return the id in a path. Raises NotFound when it is none: whatever it is, it is not there."""
     value = parse_uuid(text)

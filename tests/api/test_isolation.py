@@ -60,6 +60,8 @@ BODIES: dict[str, Any] = {
     "approvals/<str:approval_id>/escalate/": {"reason": "x"},
     "approvals/<str:approval_id>/revoke/": {"reason": "x"},
     "approvals/<str:approval_id>/comments/": {"text": "x"},
+    "approvals/<str:approval_id>/consume/": {"action_hash": SOME_HASH},
+    "approvals/<str:approval_id>/outcome/": {"outcome": "applied"},
     "repairs/<str:repair_id>/claim/": VERSIONED,
     "repairs/<str:repair_id>/release/": VERSIONED,
     "repairs/<str:repair_id>/hand-over/": {"to": "OWN", "reason": "x"},
@@ -78,8 +80,8 @@ BODIES: dict[str, Any] = {
 }
 # Recording an outcome is a verifier's alone, not even an admin's.
 BY_A_VERIFIER = {("POST", "tasks/<str:task_id>/outcome/")}
-# Answers without an end.
-ENDLESS = {"runs/<str:run_id>/stream/"}
+# Answers without an end, or one that waits.
+ENDLESS = {"runs/<str:run_id>/stream/", "approvals/<str:approval_id>/wait/"}
 
 
 def addresses(patterns: Any = None) -> Iterator[tuple[str, str]]:

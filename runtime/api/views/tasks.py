@@ -12,9 +12,9 @@ from runtime.actions.outcomes import record_outcome
 from runtime.actions.reruns import new_run
 from runtime.actions.submit import Accepted, SubmitRequest, submit_bulk, submit_task
 from runtime.api.base import COUNTING, PAGING, PREFIX, TEXT, Endpoint, describe, ref
-from runtime.api.http import check, json_body, path_id, rfc3339
+from runtime.api.http import check, idempotency_key, json_body, path_id, rfc3339
 from runtime.api.schemas import BULK_BODY, NEW_RUN_BODY, OBJECT, OUTCOME_BODY, TASK_BODY, body, paged
-from runtime.kernel.errors import BadInput, QuarterdeckError
+from runtime.kernel.errors import QuarterdeckError
 from runtime.queries import tasks as queries
 from runtime.queries.limits import PRIORITY_CLASSES
 
@@ -55,20 +55,6 @@ def _request_of(value: dict[str, Any], request_key: str | None, where: str = "")
     return SubmitRequest(**fields)
 
 
-def _idempotency_key(request: Request) -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is None:
-        return None
-    key = key.strip()
-    if not 1 <= len(key) <= 200 or not key.isprintable():
-        raise BadInput(
-            "An Idempotency-Key has 1 to 200 printable characters.",
-            where="header Idempotency-Key",
-            remediation="Send a UUID.",
-        )
-    return key
-
-
 class Tasks(Endpoint):
     """Submit a task; list tasks."""
 
@@ -105,7 +91,7 @@ class Tasks(Endpoint):
         headers={"Idempotency-Key": "The same key and payload answer the same task; another payload is refused."},
     )
     def post(self, request: Request) -> Response:
-        key = _idempotency_key(request)
+        key = idempotency_key(request)
         wanted = _request_of(json_body(request, body("task")), key)
         accepted = submit_task(actor=self.actor, request=wanted)
         return Response(_accepted(accepted), status=202, headers={"Location": f"{PREFIX}/tasks/{accepted.task_id}/"})

@@ -181,12 +181,32 @@ SELECT decision, actor, user_id, for_user_id, for_actor, version, payload_sha256
 ORDER BY at, id;
 
 -- name: approval_actions
-SELECT node, tool, contract_sha256, business_key, arguments_sha256, arguments IS NOT NULL AS edited, operation_id,
+SELECT id, node, tool, contract_sha256, business_key, arguments_sha256, arguments IS NOT NULL AS edited, operation_id,
   consumed_at FROM qd_approval_action
 WHERE request_id = %s ORDER BY id;
 
 -- name: due_approvals
 SELECT tenant_id, id FROM qd_ended_approvals(%s);
+
+-- name: lapsed_grants
+SELECT tenant_id, id FROM qd_lapsed_grants(%s);
+
+-- name: approval_of_key
+-- The request that a service made under this key of its own.
+SELECT id FROM qd_approval WHERE subject_kind = 'external' AND subject_id = %s;
+
+-- name: approval_wait
+SELECT id AS approval_id, state, version, outcome_reason, decided_at, decided_by, comment, deadline, start_by,
+  action_sha256, payload_sha256,
+  (SELECT n.id FROM qd_approval n WHERE n.supersedes_id = a.id LIMIT 1) AS superseded_by, qd_now() AS now
+FROM qd_approval a WHERE id = %s;
+
+-- name: approval_start_by
+SELECT start_by FROM qd_approval WHERE id = %s;
+
+-- name: approval_uses
+-- What a service said when it used its grant, and what it reported since; oldest first.
+SELECT kind, details, at FROM qd_approval_note WHERE request_id = %s AND kind IN ('use', 'report') ORDER BY id;
 
 -- name: approval_reminders
 SELECT tenant_id, id FROM qd_approval_reminders(%s);

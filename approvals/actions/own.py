@@ -1,0 +1,206 @@
+"""A program's own action: it asks, people decide, it carries the action out itself, once, and reports (C5.3, C8.5).
+
+What runs in a workflow is asked about by the hold and used by the gate. A program that runs elsewhere asks here, under
+a key of its own, so that a restart finds its request by what it asked and not by when. Its grant is used by
+``approvals.actions.using``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from approvals.actions.handling import standing
+from approvals.asked import Asked, lock_request
+from approvals.law import RISKS
+from approvals.policies import under_policy
+from approvals.rendering import Call, Rendered
+from approvals.terms import EXPIRES_SECONDS, START_SECONDS, Terms
+from approvals.verbs import ASK
+from approvals.writing import About, write_request
+from runtime.access.authorize import authorize
+from runtime.access.roles import ROLES
+from runtime.actions.acting import insist
+from runtime.actions.base import check_reason, frame
+from runtime.journal import audit
+from runtime.kernel.actor import Actor
+from runtime.kernel.canonical import digest
+from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, QuarterdeckError, RequestKeyConflict
+from runtime.machine.frame import Frame
+from runtime.store.tx import Tx
+from runtime.tools.calls import prepare
+from runtime.tools.contract import ToolContract, check_contract, parse_reference
+from runtime.tools.registry import tool_of
+
+EXTERNAL = "external"
+ACTION = "action"
+MAX_KEY = 150
+MAX_TITLE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAction:
+    """What a program would do: ``tool`` as name@version, JSON arguments, and what it changes in which version."""
+
+    tool: str
+    arguments: Any
+    target: str | None = None
+    target_version: str | None = None
+
+
+def ask_own(
+    *,
+    actor: Actor,
+    key: str,
+    action: OwnAction,
+    title: str,
+    goal: str = "",
+    role: str = "approver",
+    quorum: int = 1,
+    risk: str = "",
+    expires_s: float = EXPIRES_SECONDS,
+    start_within_s: float = START_SECONDS,
+) -> dict[str, Any]:
+    """Ask people for one action that the asker carries out itself; returns the request as it stands.
+
+    {approval_id, state, version, action_hash, payload_hash, role, deadline, …, replayed}. ``action_hash`` (hex) is the
+    digest that the grant binds and that using it quotes. The same key with the same action finds its request, however
+    it was decided; with another action it raises RequestKeyConflict. A tool that is registered is asked about by its
+    contract; of another the worst is presumed. Times in seconds; ``risk`` is a floor. Raises BadInput, SchemaMismatch
+    (the tool does not take the arguments), NotUsable (the tenant's policy denies it). Verb ``approval.ask``; nobody
+    decides their own.
+    """
+    authorize(actor, ASK)
+    if actor.user_id is None:
+        raise PermissionDenied("Only a member's own identity asks for its own actions.", verb=ASK)
+    _check(key, title, role, quorum, risk)
+    words = check_reason(goal)
+    terms = Terms(role=role, quorum=quorum, expires_s=expires_s, start_within_s=start_within_s)
+
+    def once() -> dict[str, Any]:
+        with frame(actor) as unit:
+            rendered = _rendered(unit.tx, actor, key, action, title.strip(), words, risk)
+            return _ask(unit, actor, key, rendered, terms)
+
+    answer: dict[str, Any] = insist(once)
+    return answer
+
+
+def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms) -> dict[str, Any]:
+    tx = unit.tx
+    subject = f"{actor.user_id}:{key}"
+    if (before := tx.one("approval_of_key", (subject,))) is not None:
+        return _replayed(unit, before[0], rendered)
+    now = tx.now()
+    terms = under_policy(tx, rendered, terms, "", EXTERNAL, now=now, refuse_denied=True)
+    about = About(kind="subject", node=ACTION, subject_kind=EXTERNAL, subject_id=subject)
+    request_id = write_request(tx, about, terms, rendered, now)
+    if request_id is None:
+        # Somebody else with this identity asked under the key in the same moment, and has committed by now.
+        row = tx.one("approval_of_key", (subject,))
+        assert row is not None, "one request a key"
+        return _replayed(unit, row[0], rendered)
+    asked = lock_request(unit, request_id)
+    audit.record(
+        tx,
+        actor=actor,
+        verb=ASK,
+        subject_kind="approval",
+        subject_id=request_id,
+        result="asked",
+        reason=rendered.goal,
+        details={"tool": rendered.calls[0].tool, "key": key, "action_hash": bytes(asked.action_sha256).hex()},
+    )
+    return told(asked, replayed=False)
+
+
+def _replayed(unit: Frame, request_id: uuid.UUID, rendered: Rendered) -> dict[str, Any]:
+    asked = lock_request(unit, request_id)
+    if bytes(asked.action_sha256) != rendered.action_sha256:
+        raise RequestKeyConflict(
+            "This key asked for another action before.",
+            where="header Idempotency-Key",
+            remediation="Ask for another action under another key.",
+            **asked.there(),
+            current_action_hash=bytes(asked.action_sha256).hex(),
+        )
+    return told(asked, replayed=True)
+
+
+def told(asked: Asked, *, replayed: bool) -> dict[str, Any]:
+    """Return a request as its asker is told of it."""
+    return {**standing(asked), "action_hash": bytes(asked.action_sha256).hex(), "replayed": replayed}
+
+
+def _rendered(tx: Tx, actor: Actor, key: str, action: OwnAction, title: str, goal: str, risk: str) -> Rendered:
+    contract = _contract(tx, action.tool)
+    try:
+        data = prepare(contract, action.arguments)
+    except QuarterdeckError as problem:
+        problem.where = f"/action/arguments{(problem.where or '').removeprefix('/arguments')}"
+        raise
+    rendered = Rendered(actor.label, title, goal, declared_risk=risk)
+    rendered.calls.append(
+        Call(
+            node=ACTION,
+            tool=contract.reference,
+            contract_sha256=contract.digest,
+            business_key=key,
+            arguments=orjson.loads(data),
+            arguments_sha256=digest(data),
+            contract=contract,
+        )
+    )
+    rendered.target, rendered.target_version = action.target, action.target_version
+    rendered.seal()
+    return rendered
+
+
+def _contract(tx: Tx, tool: str) -> ToolContract:
+    try:
+        name, version = parse_reference(tool)
+        try:
+            return tool_of(tx, tool).contract
+        except NotFound:
+            return check_contract({**_PRESUMED, "name": name, "version": version})
+    except BadInput as problem:
+        problem.where = "/action/tool"
+        raise
+
+
+# Of a tool that nobody described the worst is presumed: it cannot be undone, looked up or sent twice.
+_PRESUMED: dict[str, Any] = {
+    "adapter": "python",
+    "config": {"callable": "runtime.tools.builtin:echo"},
+    "input_schema": {},
+    "side_effect": "write",
+    "recovery": "human",
+}
+
+
+def _check(key: str, title: str, role: str, quorum: int, risk: str) -> None:
+    if not 1 <= len(key) <= MAX_KEY or not key.isprintable():
+        mend = "Send a UUID, or what names the action in your program."
+        where = "header Idempotency-Key"
+        raise BadInput(f"A key has 1 to {MAX_KEY} printable characters.", where=where, remediation=mend)
+    if not 1 <= len(title.strip()) <= MAX_TITLE or not title.isprintable():
+        mend = "Say in a line what is to be decided."
+        raise BadInput(f"A title has 1 to {MAX_TITLE} printable characters.", where="/title", remediation=mend)
+    if role not in ROLES:
+        mend = f"Choose from: {', '.join(sorted(ROLES))}."
+        raise BadInput(f"There is no role {role[:60]!r}.", where="/role", remediation=mend)
+    if not 1 <= quorum <= 20:
+        raise BadInput("From 1 to 20 people approve.", where="/quorum", remediation="Name a smaller number.")
+    if risk and risk not in RISKS:
+        mend = f"Choose from: {', '.join(RISKS)}."
+        raise BadInput(f"There is no risk {risk[:60]!r}.", where="/risk", remediation=mend)
+
+
+def resume_own(*, tx: Tx, **decided: Any) -> None:
+    """Nothing goes on by the decision alone: its asker waits for it and uses the grant (the seam calls it)."""
+
+
+__all__ = ["EXTERNAL", "OwnAction", "ask_own", "resume_own", "told"]

@@ -1,0 +1,172 @@
+"""Using the grant of a program's own action, once, and reporting what came of it (C5.3, C5.6).
+
+The whole tuple is looked at again under the lock: granted for this action, in time to start, its approvers and the
+asker still authorised, no stop standing. Nothing here calls anything; the asker does, after it was let through.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from approvals.actions.decide import quoted_hash, record_refusal
+from approvals.actions.own import EXTERNAL, told
+from approvals.asked import Asked, lock_request
+from approvals.duties import NOT_STARTED
+from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
+from approvals.people import still_speaks
+from approvals.records import REPORTS
+from approvals.verbs import ASK
+from approvals.writing import note
+from runtime.access.authorize import authorize
+from runtime.actions.acting import insist
+from runtime.actions.base import check_reason, frame
+from runtime.journal import audit
+from runtime.kernel.actor import Actor
+from runtime.kernel.canonical import canonical_bytes, digest
+from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError
+from runtime.kernel.ids import uuid7
+from runtime.machine.frame import Frame
+from runtime.queries.base import parsed
+from runtime.store.tx import Tx
+from runtime.worker import stops
+
+MAX_KEY = 150
+_ANY: Any = object()
+
+
+def use_grant(
+    *, actor: Actor, request_id: uuid.UUID, action_hash: str, arguments: Any = _ANY, use_key: str = ""
+) -> dict[str, Any]:
+    """Use a grant up: from now on its asker may carry the action out, and nobody may again.
+
+    Quotes the action's digest (hex); with ``arguments`` what is about to be sent is compared as well. Returns
+    {approval_id, state, action_hash, use_id, used_at, replayed, …}; ``use_id`` is unique, to be sent on as the
+    effect's idempotency key. The same ``use_key`` again is answered alike, without one there is no second time.
+    Raises NotDecided (retryable), OtherAction, GrantGone with what became of it, Stopped (retryable), NotUsable,
+    PermissionDenied for whoever did not ask for it, NotFound. Verb ``approval.ask``.
+    """
+    authorize(actor, ASK)
+    quoted = quoted_hash(action_hash, "/action_hash")
+    if len(use_key) > MAX_KEY or not use_key.isprintable():
+        raise BadInput(f"A use_key has at most {MAX_KEY} printable characters.", where="/use_key")
+    sent = None if arguments is _ANY else digest(canonical_bytes(arguments))
+    try:
+        answer: dict[str, Any] | QuarterdeckError = insist(lambda: _use(actor, request_id, quoted, sent, use_key))
+        if isinstance(answer, QuarterdeckError):
+            raise answer
+        return answer
+    except (Conflict, PermissionDenied) as problem:
+        record_refusal(actor, "approval.use", request_id, problem, {"action_hash": action_hash})
+        raise
+
+
+def _use(
+    actor: Actor, request_id: uuid.UUID, quoted: bytes, sent: bytes | None, use_key: str
+) -> dict[str, Any] | QuarterdeckError:
+    """Return what the asker is told; a refusal that closes the grant is returned, so that the closing commits."""
+    with frame(actor) as unit:
+        tx, asked = unit.tx, _own(unit, actor, request_id)
+        (action,) = tx.dicts("approval_actions", (asked.id,))
+        if quoted != bytes(asked.action_sha256) or sent not in (None, bytes(action["arguments_sha256"])):
+            where = "/action_hash" if quoted != bytes(asked.action_sha256) else "/arguments"
+            now = bytes(asked.action_sha256).hex()
+            raise OtherAction(where=where, current_action_hash=now, **asked.there())
+        used = next((parsed(row[1]) for row in tx.rows("approval_uses", (asked.id,)) if row[0] == "use"), None)
+        if asked.state == "consumed" and used is not None and use_key and used["use_key"] == use_key:
+            return _told(asked, action, replayed=True)
+        if asked.state == "pending":
+            raise NotDecided(**asked.there())
+        if asked.state != "approved":
+            why = f" ({asked.outcome_reason})" if asked.outcome_reason else ""
+            raise GrantGone(f"The request is {asked.state}{why}.", outcome_reason=asked.outcome_reason, **asked.there())
+        if (gone := _over(tx, asked)) is not None:
+            return gone
+        assert tx.tenant_id is not None
+        if any(stop.covers(tx.tenant_id, action["tool"], "") for stop in stops.own(tx)):
+            raise Stopped(**asked.there())
+        use_id = uuid7()
+        tx.send("approval_use", ([action["id"]], [use_id]))
+        tx.send("approval_used_up", ([asked.id],))
+        note(tx, asked.id, "use", actor.label, "", {"use_id": str(use_id), "use_key": use_key})
+        details = {"use_id": str(use_id), "action_hash": quoted.hex(), "tool": action["tool"]}
+        _record(tx, actor, asked, "approval.use", "used", details)
+        asked.state = "consumed"
+        (action,) = tx.dicts("approval_actions", (asked.id,))
+        return _told(asked, action, replayed=False)
+
+
+def _own(unit: Frame, actor: Actor, request_id: uuid.UUID) -> Asked:
+    asked = lock_request(unit, request_id)
+    if asked.subject_kind != EXTERNAL:
+        mend = "What a workflow asks for is used by its own step."
+        raise NotUsable("It is no program's own action.", remediation=mend, **asked.there())
+    if asked.requested_by != actor.label:
+        mend = "Ask for the action yourself."
+        raise PermissionDenied(f"{asked.requested_by} asked for it and uses it.", verb=ASK, remediation=mend)
+    return asked
+
+
+def _over(tx: Tx, asked: Asked) -> QuarterdeckError | None:
+    """Close a grant whose time is over, or whose givers lost the right; returns the refusal."""
+    start_by = tx.one("approval_start_by", (asked.id,))
+    assert start_by is not None
+    votes = tx.rows("approval_votes", ([asked.id],))
+    if start_by[0] is not None and start_by[0] <= tx.now():
+        to, reason = "lapsed", NOT_STARTED
+    elif sum(still_speaks(tx, user_id, for_user_id, asked.role) for _id, user_id, for_user_id in votes) < asked.quorum:
+        to, reason = "revoked", "the approver lost the right"
+    else:
+        return None
+    tx.send("approval_close", {"to": to, "from": "approved", "reason": reason, "ids": [asked.id]})
+    asked.state = to
+    return GrantGone(f"The grant is {to}: {reason}.", outcome_reason=reason, **asked.there())
+
+
+def _told(asked: Asked, action: dict[str, Any], *, replayed: bool) -> dict[str, Any]:
+    used = {"use_id": action["operation_id"], "used_at": action["consumed_at"]}
+    return {**told(asked, replayed=replayed), **used}
+
+
+def report_outcome(*, actor: Actor, request_id: uuid.UUID, outcome: str, detail: str = "") -> dict[str, Any]:
+    """Say what came of an action whose grant was used: applied, not_applied, or unknown until something is known.
+
+    Returns {approval_id, state, outcome, replayed}. The same report again is answered alike; only "unknown" is ever
+    followed by another. Raises NotUsable when the grant was not used or another outcome stands, PermissionDenied,
+    NotFound, BadInput. Verb ``approval.ask``. It is the asker's word, and no proof.
+    """
+    authorize(actor, ASK)
+    if outcome not in REPORTS:
+        mend = f"Choose from: {', '.join(REPORTS)}."
+        raise BadInput(f"There is no outcome {outcome[:60]!r}.", where="/outcome", remediation=mend)
+    text = check_reason(detail)
+    try:
+        answer: dict[str, Any] = insist(lambda: _report(actor, request_id, {"outcome": outcome, "detail": text}))
+        return answer
+    except (Conflict, PermissionDenied) as problem:
+        record_refusal(actor, "approval.report", request_id, problem, {"outcome": outcome})
+        raise
+
+
+def _report(actor: Actor, request_id: uuid.UUID, said: dict[str, Any]) -> dict[str, Any]:
+    with frame(actor) as unit:
+        asked = _own(unit, actor, request_id)
+        if asked.state != "consumed":
+            raise NotUsable(f"Its grant was not used: the request is {asked.state}.", **asked.there())
+        reports = [parsed(row[1]) for row in unit.tx.rows("approval_uses", (asked.id,)) if row[0] == "report"]
+        replayed = bool(reports) and reports[-1] == said
+        if not replayed:
+            if reports and reports[-1]["outcome"] != "unknown":
+                raise NotUsable(f"{reports[-1]['outcome']!r} was reported before.", **asked.there())
+            note(unit.tx, asked.id, "report", actor.label, said["detail"], said)
+            _record(unit.tx, actor, asked, "approval.report", said["outcome"], said)
+        return {"approval_id": str(asked.id), "state": asked.state, "outcome": said["outcome"], "replayed": replayed}
+
+
+def _record(tx: Tx, actor: Actor, asked: Asked, verb: str, result: str, details: dict[str, Any]) -> None:
+    audit.record(
+        tx, actor=actor, verb=verb, subject_kind="approval", subject_id=asked.id, result=result, details=details
+    )
+
+
+__all__ = ["report_outcome", "use_grant"]

@@ -1,0 +1,234 @@
+"""A program asks for its own action, waits, uses the grant once, and reports; every refusal says what is there."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from typing import Any
+
+import pytest
+
+from approvals.duties import close_idle, expire_requests
+from runtime.actions.tenants import add_member
+from runtime.tools.registry import register_tool
+from tests.support.api import caller, problem
+from tests.support.office import writing
+
+pytestmark = [pytest.mark.req("C5.3", "C5.6", "C8.5"), pytest.mark.django_db(transaction=True)]
+
+ACTION: dict[str, Any] = {"tool": "bank.wire@1", "arguments": {"to": "Ada", "amount": "12.50"}, "target": "account:7"}
+
+
+@pytest.fixture
+def agent(office):
+    """A program with a token of its own."""
+    return caller(office.tenant, "integrator")
+
+
+@pytest.fixture
+def approver(office):
+    return caller(office.tenant, "approver")
+
+
+def ask(agent: Any, key: str | None = None, action: Any = None, **more: Any) -> dict[str, Any]:
+    body = {"action": action or ACTION, "title": "Wire money", "goal": "invoice 9", **more}
+    answer = agent.post("approvals/", body, Idempotency_Key=key or str(uuid.uuid4()))
+    assert answer.status_code in (200, 201), answer.content
+    return answer.json()
+
+
+def decide(approver: Any, asked: dict[str, Any], decision: str = "approve") -> None:
+    body = {"decision": decision, "version": asked["version"], "payload_hash": asked["payload_hash"], "comment": "ok"}
+    answer = approver.post(f"approvals/{asked['approval_id']}/decide/", body)
+    assert answer.status_code == 200, answer.content
+
+
+def consume(agent: Any, asked: dict[str, Any], **more: Any) -> Any:
+    return agent.post(f"approvals/{asked['approval_id']}/consume/", {"action_hash": asked["action_hash"], **more})
+
+
+def wait(agent: Any, asked: dict[str, Any], query: str = "seconds=0") -> dict[str, Any]:
+    answer = agent.get(f"approvals/{asked['approval_id']}/wait/?{query}")
+    assert answer.status_code == 200
+    return json.loads(b"".join(answer)) if answer.streaming else answer.json()
+
+
+def test_ask_wait_consume_report(office, agent, approver):
+    asked = ask(agent)
+    assert (asked["state"], asked["role"], asked["replayed"]) == ("pending", "approver", False)
+    whole = approver.get(f"approvals/{asked['approval_id']}/").json()
+    assert whole["shown"]["calls"][0]["arguments"] == ACTION["arguments"]
+    assert (whole["target"], whole["goal"] or whole["shown"]["goal"]) == ("account:7", "invoice 9")
+    # Of a tool that nobody described the worst is presumed.
+    assert (whole["risk"], whole["requested_by"]) == ("high", agent.actor.label)
+    problem(consume(agent, asked), 409, "approval_pending")
+    assert wait(agent, asked)["state"] == "pending"
+    decide(approver, asked)
+    told = wait(agent, asked, "seconds=30")
+    assert (told["state"], told["decided_by"], told["comment"]) == ("approved", approver.actor.label, "ok")
+    used = consume(agent, asked, arguments=ACTION["arguments"], use_key="u1")
+    assert used.status_code == 200, used.content
+    assert (used.json()["state"], used.json()["replayed"]) == ("consumed", False)
+    path = f"approvals/{asked['approval_id']}/outcome/"
+    assert agent.post(path, {"outcome": "unknown", "detail": "no answer"}).json()["replayed"] is False
+    assert agent.post(path, {"outcome": "applied"}).json()["outcome"] == "applied"
+    assert agent.post(path, {"outcome": "applied"}).json()["replayed"] is True
+    problem(agent.post(path, {"outcome": "not_applied"}), 409, "approval_refused")
+    (record,) = caller(office.tenant).get("approvals/export/").json()["items"]
+    assert (record["report"]["outcome"], record["report"]["by"]) == ("applied", agent.actor.label)
+    assert record["action"]["calls"][0]["operation_id"] == used.json()["use_id"]
+    verbs = [e["verb"] for e in caller(office.tenant).get(f"audit/?subject={asked['approval_id']}").json()["items"]]
+    assert sorted(verbs) == sorted(
+        ["approval.ask", "approval.use", "approval.decide", "approval.use", *["approval.report"] * 3]
+    ), "the refusals stay in the audit too"
+
+
+def test_a_grant_is_used_once_and_a_lost_answer_is_asked_for_again(agent, approver):
+    asked = ask(agent)
+    decide(approver, asked)
+    first = consume(agent, asked, use_key="u1").json()
+    again = consume(agent, asked, use_key="u1").json()
+    assert (again["replayed"], again["use_id"]) == (True, first["use_id"])
+    for other in ({}, {"use_key": "u2"}):
+        told = problem(consume(agent, asked, **other), 409, "approval_not_granted")
+        assert told["current_state"] == "consumed"
+
+
+@pytest.mark.req("A7.2")
+def test_of_many_at_once_one_uses_it(agent, approver):
+    asked = ask(agent)
+    decide(approver, asked)
+    answers: list[int] = []
+
+    def use(n: int) -> None:
+        answers.append(consume(agent, asked, use_key=f"u{n}").status_code)
+
+    threads = [threading.Thread(target=use, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200, 409, 409, 409, 409, 409]
+
+
+def test_only_the_very_action_is_let_through(agent, approver):
+    asked = ask(agent)
+    decide(approver, asked)
+    told = problem(consume(agent, {**asked, "action_hash": "ab" * 32}), 409, "approval_other_action")
+    assert (told["where"], told["current_action_hash"]) == ("/action_hash", asked["action_hash"])
+    changed = {**ACTION["arguments"], "amount": "1250"}
+    assert problem(consume(agent, asked, arguments=changed), 409, "approval_other_action")["where"] == "/arguments"
+    problem(consume(agent, {**asked, "action_hash": "12"}), 400)
+    # Nothing of it used the grant.
+    assert consume(agent, asked, arguments=ACTION["arguments"]).status_code == 200
+
+
+def test_a_restarted_program_finds_its_request_by_what_it_asked(agent, approver):
+    asked = ask(agent, "wire-9")
+    decide(approver, asked)
+    again = ask(agent, "wire-9")
+    assert (again["approval_id"], again["state"], again["replayed"]) == (asked["approval_id"], "approved", True)
+    other = {"action": {**ACTION, "arguments": {"to": "Eve"}}, "title": "Wire money"}
+    told = problem(agent.post("approvals/", other, Idempotency_Key="wire-9"), 409, "request_key_conflict")
+    assert told["current_action_hash"] == asked["action_hash"]
+    # Numbers keep their kind: 1 and 1.0 are one JSON number, "1" is another value.
+    ask(agent, "n", {"tool": "bank.wire@1", "arguments": {"n": 1}})
+    text = {"action": {"tool": "bank.wire@1", "arguments": {"n": "1"}}, "title": "Wire money"}
+    problem(agent.post("approvals/", text, Idempotency_Key="n"), 409, "request_key_conflict")
+
+
+def test_time_runs_out_before_and_after_the_decision(office, clock, agent, approver):
+    late = ask(agent, expires_s=60)
+    kept = ask(agent, start_within_s=60)
+    left = ask(agent, start_within_s=60)
+    decide(approver, kept)
+    decide(approver, left)
+    clock.advance(61)
+    assert expire_requests() >= 1
+    assert wait(agent, late)["outcome_reason"] == "timeout"
+    assert problem(consume(agent, late), 409, "approval_not_granted")["outcome_reason"] == "timeout"
+    assert problem(consume(agent, kept), 409, "approval_not_granted")["current_state"] == "lapsed"
+    assert close_idle() >= 1
+    assert wait(agent, left)["state"] == "lapsed"
+    assert wait(agent, kept)["state"] == "lapsed"
+
+
+def test_a_rejection_and_a_revocation_let_nothing_through(agent, approver):
+    rejected, revoked = ask(agent), ask(agent)
+    decide(approver, rejected, "reject")
+    decide(approver, revoked)
+    approver.post(f"approvals/{revoked['approval_id']}/revoke/", {"reason": "wrong account"})
+    assert problem(consume(agent, rejected), 409, "approval_not_granted")["current_state"] == "rejected"
+    assert problem(consume(agent, revoked), 409, "approval_not_granted")["current_state"] == "revoked"
+    path = f"approvals/{rejected['approval_id']}/outcome/"
+    problem(agent.post(path, {"outcome": "applied"}), 409, "approval_refused")
+
+
+def test_a_stop_holds_it_back_and_keeps_the_grant(office, agent, approver):
+    asked = ask(agent)
+    decide(approver, asked)
+    admin = caller(office.tenant)
+    stop = admin.post("stops/", {"scope": "tool", "name": "bank.wire", "reason": "incident"}).json()
+    assert problem(consume(agent, asked), 409, "approval_stopped")["retryable"] is True
+    admin.post(f"stops/{stop['stop_id']}/lift/", {})
+    assert consume(agent, asked).status_code == 200
+
+
+def test_who_may_not(office, agent, approver, other_tenant):
+    asked = ask(agent)
+    body = {"decision": "approve", "version": asked["version"], "payload_hash": asked["payload_hash"]}
+    problem(agent.post(f"approvals/{asked['approval_id']}/decide/", body), 403)
+    admin = caller(office.tenant)
+    own = ask(admin)
+    quoted = {"decision": "approve", "version": own["version"], "payload_hash": own["payload_hash"]}
+    problem(admin.post(f"approvals/{own['approval_id']}/decide/", quoted), 403, "own_request")
+    decide(approver, asked)
+    problem(consume(caller(office.tenant, "integrator"), asked), 403)
+    problem(consume(caller(office.tenant, "viewer"), asked), 403)
+    problem(consume(caller(other_tenant, "integrator"), asked), 404)
+    problem(caller(other_tenant, "integrator").get(f"approvals/{asked['approval_id']}/wait/?seconds=0"), 404)
+    step = office.pending(office.ask())
+    problem(
+        agent.post(f"approvals/{step['id']}/consume/", {"action_hash": step["action_hash"]}), 409, "approval_refused"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"title": ""}, "/title"),
+        ({"role": "king"}, "/role"),
+        ({"quorum": 0}, "/quorum"),
+        ({"expires_s": -1}, "/expires_s"),
+        ({"action": {"tool": "bank.wire", "arguments": {}}}, "/action/tool"),
+        ({"action": {"tool": "bank.wire@1"}}, "/action"),
+        ({"approve": True}, "approve"),
+    ],
+)
+def test_bad_requests_are_told_where(agent, change, where):
+    answer = agent.post("approvals/", {"action": ACTION, "title": "Wire money", **change})
+    assert where in str(problem(answer, 400))
+    assert agent.get("approvals/?state=all").json()["items"] == []
+
+
+def test_a_registered_tool_is_asked_about_by_its_contract_and_the_policy(office, agent):
+    form = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}}
+    register_tool(actor=office.admin, contract=writing("bank.pay", input_schema=form, compensation="office.tell@1"))
+    asked = ask(agent, action={"tool": "bank.pay@1", "arguments": {"to": "Ada"}})
+    whole = caller(office.tenant).get(f"approvals/{asked['approval_id']}/").json()
+    assert whole["shown"]["calls"][0]["effect"]["undo"] == "office.tell@1"
+    wrong = {"action": {"tool": "bank.pay@1", "arguments": {"to": 7}}, "title": "Pay"}
+    assert problem(agent.post("approvals/", wrong), 400)["where"] == "/action/arguments/to"
+
+
+def test_quorum_and_the_approvers_rights_are_asked_again(office, approver, agent):
+    other = caller(office.tenant, "approver")
+    asked = ask(agent, quorum=2)
+    decide(approver, asked)
+    problem(consume(agent, asked), 409, "approval_pending")
+    decide(other, asked)
+    add_member(actor=office.admin, username=other.actor.name, role="viewer")
+    told = problem(consume(agent, asked), 409, "approval_not_granted")
+    assert told["outcome_reason"] == "the approver lost the right"
+    assert wait(agent, asked)["state"] == "revoked"
