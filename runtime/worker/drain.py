@@ -36,12 +36,8 @@ from runtime.worker.work import Claimed, Report
 
 log = structlog.get_logger(__name__)
 
-_MAX_DRAIN_SECONDS = 600.0
-_RETRY_SECONDS = 0.5
-_SHUN_SECONDS = 10.0
-_MOST_REFUSED = 50
-_DOUBT_SECONDS = 0.02
-_COMPARE_SECONDS = 5.0
+_MAX_DRAIN_SECONDS, _MOST_REFUSED = 600.0, 50
+_RETRY_SECONDS, _SHUN_SECONDS, _DOUBT_SECONDS, _COMPARE_SECONDS = 0.5, 10.0, 0.02, 5.0
 _BLOCKED_SECONDS, _MAX_BLOCKED = 0.002, 50
 _INLINE_SECONDS = 0.05  # what runs in this thread between two transactions takes about so long at most
 _TURNS = 8  # every so many claims everybody is asked; every so many completions do not go on with their runs
@@ -53,20 +49,17 @@ class Drain:
     """Works for one session. ``inbox`` takes reports from slots and wake-ups from the listener."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
-        self.claimer = Claimer(session.id)
+        self.session, self.claimer = session, Claimer(session.id)
         self.inbox: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self.running = UnderWay()
         self.reports: list[Report] = []
-        self.oldest_report = 0.0
+        self.oldest_report = self.next_poll = 0.0
         self.hungry = True
-        self.next_poll = 0.0
         self.slots = ThreadPoolExecutor(conf().slots, thread_name_prefix="slot")
         self.over = False
-        self.claims = self.turn = self.flushes = self.written = 0
+        self.claims = self.turn = self.flushes = self.written = self.blocked = 0
         self.pace = 0.0  # seconds a step took that ran in this thread; 0 while most wait in slots
         self.stops = Remembered()
-        self.blocked = 0
         self.likely: set[uuid.UUID] = set()  # tenants in which this worker's own completions made steps ready
         self.doubtful: set[uuid.UUID] = set()  # tenants in which a claim may have been committed unseen
         self.shunned: dict[uuid.UUID, float] = {}  # tenants whose claim broke, and until when they are left alone
@@ -204,7 +197,7 @@ class Drain:
         except DATABASE_AWAY:
             raise
         except Exception:
-            # One of them cannot be read: no longer in doubt they are found as forgotten, and given back run by run.
+            # One cannot be read: no longer in doubt they are found as forgotten, and given back run by run.
             log.exception("claimed steps are not taken up", tenant=str(tenant_id))
             self.doubtful.discard(tenant_id)
             self.hungry, self.next_compare = True, 0.0
