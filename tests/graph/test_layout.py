@@ -13,6 +13,7 @@ from runtime.graph.layout import BOX, GROUPED_NODES, Shape, drawing_of, family, 
 from runtime.graph.plan import Plan
 from runtime.worker.maintenance.layouts import drawings
 from tests.support import dags
+from tests.support.patience import patient
 
 # These two have loops and are no workflows.
 LOOPS = ("asl-account-vending-machine", "asl-idempotent-workflow")
@@ -86,8 +87,8 @@ def test_real_graphs_are_drawn_by_graphlay(name):
 def test_the_process_draws_and_gives_up_in_time():
     small, wide_ = shape("conductor-kitchensink"), shape("wf-bwa-chameleon-large-001")
     begun = time.monotonic()
-    made = drawings([small, wide_, small], seconds=3.0)
-    assert time.monotonic() - begun < 8.0
+    made = drawings([small, wide_, small], seconds=patient(3))
+    assert time.monotonic() - begun < patient(8)
     assert len(made) == 2, "what stands behind the one it hung on waits for the next turn"
     first, second = (json.loads(line) for line in made)
     assert (first["engine"], second["engine"]) == ("graphlay", "layered")

@@ -44,7 +44,6 @@ def _answer(call: Callable[[], Any]) -> Any:
 def test_timer_against_person(office, clock):
     """Around the deadline either the person decides or the time does, never both, and no approval is late."""
     random.seed(7)
-    outcomes = set()
     for _ in range(ROUNDS):
         run_id = office.ask()
         request = office.pending(run_id)
@@ -56,7 +55,6 @@ def test_timer_against_person(office, clock):
         clock.advance(0.1)
         expire_requests()
         after = get_request(actor=office.admin, request_id=request["id"])
-        outcomes.add(after["state"])
         with tenant_tx(office.tenant.id):
             decided = Decision.objects.filter(request_id=request["id"]).count()
         if after["state"] == "approved":
@@ -67,7 +65,6 @@ def test_timer_against_person(office, clock):
         office.work()
         if after["state"] == "rejected":
             assert office.sends(run_id) == {}
-    assert outcomes <= {"approved", "rejected"}
     invariants.check(office.tenant.id)
 
 
