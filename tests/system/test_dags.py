@@ -15,7 +15,6 @@ from tests.support.workers import Desk
 pytestmark = [
     pytest.mark.req("A9.1"),
     pytest.mark.skipif(not dags.names(), reason=f"QUARTERDECK_INPUTS: no graphs in {dags.inputs() / 'dags'}"),
-    pytest.mark.timeout(300),
 ]
 ACYCLIC = [name for name in dags.names() if dags.load(name)["truth"]["is_dag"]]
 

@@ -116,7 +116,7 @@ def test_a_write_that_takes_too_long_is_unknown(stack, desk, shop):
 
 @pytest.mark.req("C3.2")
 def test_an_operators_pause_of_a_running_step_holds_its_retry(stack, desk):
-    flow = desk.workflow(flaky("a", succeed_from=2, retry={"max_attempts": 3, "initial_s": 0.8}))
+    flow = desk.workflow(flaky("a", succeed_from=2, retry={"max_attempts": 3, "initial_s": 5}))
     run_id = desk.submit(flow)
     step = desk.wait_step(run_id, "a", "waiting")
     hold_step(actor=desk.actor, step_id=step.id, expected_version=step.version, reason="look first")

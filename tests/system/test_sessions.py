@@ -72,14 +72,13 @@ def test_a_process_id_that_was_used_again_is_another_process(fresh_db, sleeper):
 
 
 def test_a_stopped_process_is_left_to_its_lease(fresh_db, sleeper):
-    mine = insert(sleeper.pid, host_name())
+    insert(sleeper.pid, host_name())
     os.kill(sleeper.pid, signal.SIGSTOP)
     until(lambda: sessions._stat(sleeper.pid)[0] == "T", 5, "it is stopped")
     assert renew_host(host_name()) == (0, [])
     os.kill(sleeper.pid, signal.SIGCONT)
     until(lambda: sessions._stat(sleeper.pid)[0] != "T", 5, "it goes on")
     assert renew_host(host_name()) == (1, [])
-    assert mine is not None
 
 
 def test_another_hosts_processes_are_not_judged(fresh_db):
@@ -124,7 +123,7 @@ def test_a_worker_whose_lease_is_over_by_its_own_clock_starts_nothing(fresh_db, 
 def test_a_session_shows_how_many_steps_are_in_its_hands_and_how_many_it_has_written(fresh_db, tenant):
     engine, drain = Engine(tenant), Drain(Session())
     for number in range(3):
-        engine.submit(workflow(sleeping("s", 1.0), tool("a", "s"), name=f"w{number}"))
+        engine.submit(workflow(sleeping("s", 4), tool("a", "s"), name=f"w{number}"))
     worker = Contender(drain.run)
     until(lambda: shown(tenant)["busy"] == 3, 10, "three calls are in its slots")
     assert worker.outcome() == 6

@@ -63,11 +63,11 @@ def test_another_tool_and_another_tenant_go_on(stack, desk, other_tenant):
 
 def test_a_stop_with_an_end_ends(stack, desk, clock):
     desk.workflow({"id": "a", "kind": "tool", "tool": "core.echo@1", "input": {}})
-    until_time = clock.now() + timedelta(seconds=3)
+    until_time = clock.now() + timedelta(seconds=15)
     set_stop(actor=desk.actor, scope="workflow", name="w", reason="test", until=until_time)
     run_id = desk.submit("w")
     stopped(desk, run_id, "a")
-    assert desk.wait(run_id, "completed", seconds=20).finished_at >= until_time
+    assert desk.wait(run_id, "completed", seconds=40).finished_at >= until_time
 
 
 def test_a_held_back_step_can_still_be_cancelled(stack, desk):

@@ -91,9 +91,9 @@ def test_nothing_is_sent_twice_when_workers_are_killed(fresh_db, desk, domain, a
     assert replayed, "no read was hit"
 
 
-def _targets(rng: random.Random, runs: dict[uuid.UUID, tau2.Task]) -> dict[uuid.UUID, str]:
+def _targets(rng: random.Random, runs: dict[uuid.UUID, tau2.Task]) -> dict[uuid.UUID, list[str]]:
     """Choose a third of the tasks, four at least, and of each the step at which its worker dies: in turn a reading
-    one and a writing one.
+    one and a writing one. Behind it stand the later ones of that kind, for when it ends before anybody sees it run.
     """
     some = [run_id for run_id, task in runs.items() if len(task.steps) > 1]
     picked = rng.sample(some, max(4, len(runs) // 3))
@@ -103,34 +103,34 @@ def _targets(rng: random.Random, runs: dict[uuid.UUID, tau2.Task]) -> dict[uuid.
         writing = [step for step in task.steps if step["kind"] == "write"]
         reading = [step for step in task.steps if step["kind"] != "write"]
         steps = (writing or reading) if number % 2 else (reading or writing)
-        targets[run_id] = tau2.node_id(rng.choice(steps))
+        first = steps.index(rng.choice(steps))
+        targets[run_id] = [tau2.node_id(step) for step in steps[first:]]
     return targets
 
 
 def _kill_at(
-    desk: Desk, rng: random.Random, targets: dict[uuid.UUID, str], runs: dict[uuid.UUID, tau2.Task]
+    desk: Desk, rng: random.Random, targets: dict[uuid.UUID, list[str]], runs: dict[uuid.UUID, tau2.Task]
 ) -> set[uuid.UUID]:
     """Kill -9 the worker of each chosen step some moment after it started; return the runs that were hit.
 
-    A writing step is hit after its intent was committed. Where in the call it dies is part of the draw; a step that
-    ends meanwhile is left alone.
+    A writing step is hit after its intent was committed. Where in the call it dies is part of the draw; when a step
+    ends meanwhile, the next of its kind takes its place.
     """
     query = """SELECT s.run_id, s.node, w.pid FROM qd_step s JOIN qd_worker_session w ON w.id = s.worker_session_id
                LEFT JOIN qd_operation o ON o.step_id = s.id
                WHERE s.status = 'running' AND w.ended_at IS NULL AND s.run_id = ANY(%s)
                  AND (o.status = 'sent' OR NOT s.node = ANY(%s))"""
     passed = "SELECT count(*) FROM qd_run WHERE id = ANY(%s) AND status = ANY(%s)"
-    writing = [
-        n for run_id, n in targets.items() if n in {tau2.node_id(s) for s in runs[run_id].steps if s["kind"] == "write"}
-    ]
-    writers = [run_id for run_id, node in targets.items() if node in writing]
+    writes = {run_id: {tau2.node_id(s) for s in runs[run_id].steps if s["kind"] == "write"} for run_id in targets}
+    writing = [node for run_id, nodes in targets.items() for node in nodes if node in writes[run_id]]
+    writers = [run_id for run_id, nodes in targets.items() if nodes[0] in writes[run_id]]
     hit: set[uuid.UUID] = set()
-    missed: set[uuid.UUID] = set()
+    missed: set[tuple[uuid.UUID, str]] = set()
 
     def running() -> list[tuple[uuid.UUID, str, int]]:
         with tenant_tx(desk.tenant.id) as tx:
             rows = tx.conn.execute(query, [list(targets), writing]).fetchall()
-        return [row for row in rows if targets[row[0]] == row[1] and row[0] not in hit | missed]
+        return [row for row in rows if row[1] in targets[row[0]] and row[0] not in hit and row[:2] not in missed]
 
     def look() -> bool:
         for one in running():
@@ -140,11 +140,11 @@ def _kill_at(
                 os.kill(one[2], signal.SIGKILL)
                 hit.add(one[0])
             else:
-                missed.add(one[0])
+                missed.add(one[:2])
             return False
         with tenant_tx(desk.tenant.id) as tx:
             resting = tx.conn.execute(passed, [list(runs), list(RESTING)]).fetchone()
-        return hit | missed == set(targets) or (resting is not None and resting[0] == len(runs))
+        return hit == set(targets) or (resting is not None and resting[0] == len(runs))
 
     until(look, 1200, "every chosen worker is killed", every=0.005)
     return hit

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.console import Console, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 class WithExample(Console):
