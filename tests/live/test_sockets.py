@@ -8,10 +8,12 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from dashboard.live.sockets import WINDOW
 from runtime.access.identity import insert_token
 from runtime.actions.hold import hold_step
 from runtime.actions.runs import cancel_run
@@ -23,6 +25,7 @@ from tests.support.engine import Engine
 from tests.support.factories import make_member, make_tenant, make_user
 from tests.support.specs import tool, workflow
 from tests.support.web import Web, drive, session_of
+from tests.support.workers import until
 
 pytestmark = [pytest.mark.req("C6.2"), pytest.mark.usefixtures("db")]
 
@@ -260,13 +263,17 @@ def test_a_reader_that_falls_behind_is_told_to_read_again(web, engine):
         async with web.socket(run_id, token=token) as reader:
             first = await reader.message()
             await reader.send(type="ack", seq=first["seq"])
+            await reader.send(type="read", after=first["seq"])
+            assert (await reader.message())["type"] == "patch", "it has heard of the confirmation"
             # It confirms nothing more: after a window of patches it is sent none.
-            for i in range(90):
+            for i in range(WINDOW):
                 await act(hold, engine, run_id, f"n{i}")
-                await asyncio.sleep(0.045)
+                await reader.until_seq(engine.run(run_id).seq)
+            for i in range(WINDOW, WINDOW + 20):
+                await act(hold, engine, run_id, f"n{i}")
             await reader.until_silent(1.5)
             patches = [m for m in reader.seen if m["type"] == "patch"]
-            assert 32 <= len(patches) <= 64
+            assert len(patches) == 1 + WINDOW
             assert reader.seq < engine.run(run_id).seq
             await reader.send(type="ack", seq=reader.seq)
             assert (await reader.message())["type"] == "resync"
@@ -286,19 +293,27 @@ def test_a_reader_that_takes_nothing_is_closed(web, engine):
     token = token_for(engine.tenant)
 
     async def scene() -> None:
-        async with web.socket(run_id, token=token, max_queue=1) as reader:
+        async with web.socket(run_id, token=token, max_queue=1, ping_interval=None) as reader:
+            port = reader.connection.local_address[1]
             for _ in range(60):
                 with contextlib.suppress(ConnectionClosed):
                     await reader.send(type="read", after=None)
                 await asyncio.sleep(0.02)
-            await asyncio.sleep(3.0)
-            code, _problem = await reader.closed(20.0)
+            await act(until, lambda: not serves(web, port), 20, "the server lets go of it")
+            code, _problem = await reader.closed()
         assert code in (4429, None)
         assert len([m for m in reader.seen if m["type"] == "snapshot"]) < 60
         async with web.socket(run_id, token=token) as other:
             assert (await other.message())["type"] == "snapshot", "the others go on"
 
     drive(scene())
+
+
+def serves(web: Web, port: int) -> bool:
+    """Say whether the server still has its end of the connection that comes from ``port``."""
+    assert web.process is not None
+    found = psutil.Process(web.process.pid).net_connections("tcp")
+    return any(one.raddr and one.raddr.port == port for one in found)
 
 
 def hold(engine: Engine, run_id: uuid.UUID, node: str) -> None:

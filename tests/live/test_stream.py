@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,11 +80,9 @@ def test_events_come_after_commit_once_and_in_order(web, engine):
         assert [int(e["id"]) for e in rest] == list(range(head + 1, last + 1))
         told = [(e["data"]["seq"], e["data"]["type"], e["data"]["node"], e["data"]["to_status"]) for e in rest]
         assert told == [(e.seq, e.type, e.node, e.to_status) for e in engine.events(run_id)][head:]
-        begun = time.monotonic()
         status, answer = web.get(f"/api/v1/runs/{run_id}/events/?after={last - 3}", Authorization=f"Bearer {token}")
         assert status == 200, "a stream keeps nobody waiting"
         assert answer["events"][-1] == rest[-1]["data"]
-        assert time.monotonic() - begun < 30, "a stream's life is longer"
 
 
 def test_a_head_request_has_headers_and_no_stream_behind_them(web, engine):

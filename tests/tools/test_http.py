@@ -13,7 +13,9 @@ import pytest
 from runtime.tools.calls import CallRequest, CallResult, call
 from runtime.tools.contract import check_contract
 from tests.support.http_tool import HttpTool
+from tests.support.patience import patient
 from tests.support.web import drive
+from tests.support.workers import until
 from tests.tools.conftest import run
 
 IDENTITY: dict[str, Any] = {"operation_id": "op-7", "epoch": 3}
@@ -217,12 +219,11 @@ def test_cancel_interrupts_the_wait(shop: HttpTool) -> None:
     request = CallRequest(tool=check_contract(shop.contract("/hang-after")), arguments={}, cancel=cancel)
     thread = threading.Thread(target=lambda: results.append(call(request)))
     thread.start()
-    while not shop.effects():
-        time.sleep(0.02)
+    until(shop.effects, 10, "the effect")
     cancel.set()
-    thread.join(5)
+    thread.join(patient(5))
     assert (results[0].kind, results[0].error_class) == ("unknown", "cancelled")
-    assert results[0].duration < 5
+    assert results[0].duration < request.tool.timeout_s, "it did not wait for its time to end"
 
 
 def test_the_service_is_killed_after_its_effect(shop: HttpTool) -> None:
@@ -230,10 +231,9 @@ def test_the_service_is_killed_after_its_effect(shop: HttpTool) -> None:
     request = CallRequest(tool=check_contract(shop.contract("/hang-after")), arguments={})
     thread = threading.Thread(target=lambda: results.append(call(request)))
     thread.start()
-    while not shop.effects():
-        time.sleep(0.02)
+    until(shop.effects, 10, "the effect")
     shop.kill()
-    thread.join(5)
+    thread.join(patient(5))
     assert results[0].kind == "unknown"
 
 
@@ -258,6 +258,6 @@ def test_many_calls_at_once(shop: HttpTool) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(patient(20))
     assert [result.kind for result in results] == ["ok"] * 32
     assert len(shop.effects()) == 32

@@ -18,6 +18,7 @@ from runtime.tools.adapters.mcp import schema_sha256, shutdown
 from runtime.tools.adapters.mcp_sessions import sessions
 from runtime.tools.calls import CallRequest, CallResult, call
 from runtime.tools.contract import ToolContract, check_contract
+from tests.support.patience import patient
 from tests.tools.conftest import run
 from tests.tools.test_python import gone, lines
 
@@ -179,7 +180,7 @@ def test_cancel_ends_the_call_and_the_server(log: Path, session: str) -> None:
     thread, results = in_background(contract(log, "hang_after", config={"session": session}), cancel=cancel)
     lines(log, 2)
     cancel.set()
-    thread.join(10)
+    thread.join(patient(10))
     assert (results[0].kind, results[0].error_class) == ("unknown", "cancelled")
     assert gone(noted(log, "start")[0]["pid"])
 
@@ -223,7 +224,7 @@ def test_a_kept_server_serves_one_call_at_a_time(log: Path) -> None:
     kept = contract(log, "add", config={"session": "worker"})
     background = [in_background(kept) for _ in range(8)]
     for thread, _ in background:
-        thread.join(20)
+        thread.join(patient(20))
     assert [results[0].kind for _, results in background] == ["ok"] * 8
     assert len(noted(log, "start")) == 1
 
