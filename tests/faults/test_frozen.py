@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import LEASE
+from tests.faults.conftest import SHORT_LEASE
 from tests.support.nodes import node, sleeping
 from tests.support.specs import tool
 from tests.support.workers import python_tool, told, until
@@ -31,11 +31,11 @@ def frozen(pid: int) -> Iterator[None]:
 
 
 def test_a_late_submit_changes_nothing(stack_of, desk):
-    stack = stack_of(workers=1, clusters=2)
-    run_id = desk.submit(desk.workflow(sleeping("a", 1.5), tool("b", "a")))
+    stack = stack_of(workers=1, clusters=2, lease_seconds=SHORT_LEASE)
+    run_id = desk.submit(desk.workflow(sleeping("a", 4), tool("b", "a")))
     first = desk.wait_step(run_id, "a", "running")
     with frozen(stack.pid_of(first.worker_session_id)):
-        desk.wait_step(run_id, "a", "succeeded", seconds=LEASE * 4 + 10)
+        desk.wait_step(run_id, "a", "succeeded", seconds=SHORT_LEASE * 4 + 10)
         assert desk.wait(run_id).status == "completed"
     before = desk.events(run_id)
     (late,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 15, "the frozen worker reports")
@@ -51,15 +51,15 @@ def test_a_late_submit_changes_nothing(stack_of, desk):
 @pytest.mark.req("A6.3", "C3.3")
 def test_a_late_answer_to_a_write_leaves_it_unknown_and_is_kept(stack_of, desk, tmp_path):
     """The effect was made, then the worker froze; its answer comes when nobody waits for it any more."""
-    stack = stack_of(workers=1, clusters=2)
+    stack = stack_of(workers=1, clusters=2, lease_seconds=SHORT_LEASE)
     log = tmp_path / "effects"
     log.touch()
     slow = desk.tool(python_tool("effect", runs="thread", writes=True))
-    flow = desk.workflow(node("pay", slow, input={"log": str(log), "then_wait_s": 1}))
+    flow = desk.workflow(node("pay", slow, input={"log": str(log), "then_wait_s": 4}))
     run_id = desk.submit(flow)
-    first = desk.wait_step(run_id, "pay", "running")
+    pid = stack.pid_of(desk.wait_step(run_id, "pay", "running").worker_session_id)
     until(log.read_text, 10, "the effect")
-    with frozen(stack.pid_of(first.worker_session_id)):
+    with frozen(pid):
         assert desk.wait(run_id).status == "needs_attention"
         assert told(desk, run_id) == {"pay": "unknown(lease_lost)"}
     (late,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 15, "the frozen worker reports")
@@ -73,12 +73,12 @@ def test_a_late_answer_to_a_write_leaves_it_unknown_and_is_kept(stack_of, desk, 
 
 @pytest.mark.req("C3.3", "C2.9")
 def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
-    """Frozen between the committed intent and the send: the tool's server takes a second to start."""
-    stack = stack_of(workers=1, clusters=2)
+    """Frozen between the committed intent and the send: the tool's server takes seconds to start."""
+    stack = stack_of(workers=1, clusters=2, lease_seconds=SHORT_LEASE)
     log = tmp_path / "mcp"
     log.touch()
     late = (
-        f"import time, runpy, sys; time.sleep(1.5); sys.argv = ['s', {str(log)!r}]; "
+        f"import time, runpy, sys; time.sleep(4); sys.argv = ['s', {str(log)!r}]; "
         f"runpy.run_path({str(SERVER)!r}, run_name='__main__')"
     )
     contract = {
@@ -92,8 +92,9 @@ def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
         "timeout_s": 60,
     }
     run_id = desk.submit(desk.workflow(node("pay", desk.tool(contract))))
-    (operation,) = until(lambda: [o for o in desk.operations(run_id) if o.status == "sent"], 10, "the intent")
-    with frozen(stack.pid_of(desk.step(run_id, "pay").worker_session_id)):
+    pid = stack.pid_of(desk.wait_step(run_id, "pay", "running").worker_session_id)
+    until(lambda: [o for o in desk.operations(run_id) if o.status == "sent"], 10, "the intent")
+    with frozen(pid):
         assert desk.wait(run_id).status == "needs_attention"
     (stale,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 20, "the frozen worker reports")
     assert stale.payload["operation_status"] == "absent", "it knows that it sent nothing"
@@ -105,7 +106,7 @@ def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
 @pytest.mark.req("C2.9")
 def test_a_busy_worker_without_progress_loses_its_lease(stack_of, desk, tmp_path):
     """Its process lives, its loop does not: an inline tool hangs in it."""
-    stack = stack_of(workers=1, clusters=2, stall_seconds=2)
+    stack = stack_of(workers=1, clusters=2, lease_seconds=SHORT_LEASE, stall_seconds=2)
     log = tmp_path / "pids"
     log.touch()
     deaf = desk.tool(python_tool("deaf_once", runs="inline"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from datetime import timedelta
 
 import pytest
 
+from runtime.models import Run
+from runtime.store.tx import tenant_tx
+from tests.faults.conftest import SHORT_LEASE
 from tests.support.nodes import echo, node, sleeping
 from tests.support.specs import tool
 from tests.support.workers import alive, python_tool, told, until
@@ -20,17 +22,23 @@ def owner_of(desk, stack, run_id, name: str) -> int:
     return stack.pid_of(desk.wait_step(run_id, name, "running").worker_session_id)
 
 
+def reason_of(stack, session_id) -> str | None:
+    """Return why a session is over."""
+    with stack.database.connect() as connection:
+        row = connection.execute("SELECT end_reason FROM qd_worker_session WHERE id = %s", [session_id]).fetchone()
+    return row[0]
+
+
 @pytest.mark.req("C4.4")
-def test_a_read_goes_on_elsewhere_when_its_worker_dies(stack_of, desk, clock):
+def test_a_read_goes_on_elsewhere_when_its_worker_dies(stack_of, desk):
     stack = stack_of(workers=2)
     run_id = desk.submit(desk.workflow(tool("a"), sleeping("b", 2, "a"), tool("c", "b")))
     first = desk.wait_step(run_id, "b", "running")
     os.kill(stack.pid_of(first.worker_session_id), signal.SIGKILL)
-    died = clock.now()
     assert desk.wait(run_id).status == "completed"
     lost = desk.events(run_id, "STEP_UNKNOWN")
     assert [e.node for e in lost] == ["b"]
-    assert lost[0].occurred_at - died < timedelta(seconds=2), "the heartbeat sees a death, not the end of a lease"
+    assert reason_of(stack, first.worker_session_id) == "process_died", "the heartbeat saw it: no lease had to end"
     assert [a.outcome for a in desk.attempts(run_id) if a.step_id == first.id] == ["lost", "succeeded"]
     epochs = [e.owner_epoch for e in desk.events(run_id, "STEP_STARTED") if e.node == "b"]
     assert epochs == sorted(set(epochs))
@@ -121,7 +129,7 @@ def clock_of(stack):
 @pytest.mark.proof
 @pytest.mark.req("A3.4")
 def test_workers_take_new_sessions_after_a_heartbeat_was_away_too_long(stack_of, desk):
-    stack = stack_of(workers=2)
+    stack = stack_of(workers=2, lease_seconds=SHORT_LEASE)
     old = set(stack.sessions())
     stack.heartbeat.kill()
     until(lambda: not old & set(stack.sessions()), 15, "the leases have run out")
@@ -132,7 +140,7 @@ def test_workers_take_new_sessions_after_a_heartbeat_was_away_too_long(stack_of,
 
 @pytest.mark.req("C2.8")
 def test_idle_workers_take_new_sessions_without_work(stack_of):
-    stack = stack_of(workers=2)
+    stack = stack_of(workers=2, lease_seconds=SHORT_LEASE)
     old = set(stack.sessions())
     stack.heartbeat.kill()
     until(lambda: not old & set(stack.sessions()), 15, "the leases have run out")
@@ -140,11 +148,17 @@ def test_idle_workers_take_new_sessions_without_work(stack_of):
     until(lambda: len(stack.sessions()) == 2, 15, "both idle workers hold a session again")
 
 
+def under_way(desk, run_ids) -> int:
+    """Return how many of the runs run."""
+    with tenant_tx(desk.tenant.id):
+        return Run.objects.filter(id__in=run_ids, status="running").count()
+
+
 @pytest.mark.req("C2.9")
 def test_a_clean_stop_finishes_what_runs_and_takes_no_more(stack_of, desk):
     stack = stack_of(workers=2, slots=4)
-    run_ids = desk.bulk(desk.workflow(sleeping("a", 1.5), echo("b", "a")), [{}] * 30)
-    until(lambda: sum(desk.run(r).status == "running" for r in run_ids) >= 8, 10, "all slots are busy")
+    run_ids = desk.bulk(desk.workflow(sleeping("a", 4), echo("b", "a")), [{}] * 20)
+    until(lambda: under_way(desk, run_ids) >= 8, 10, "all slots are busy")
     cluster = stack.clusters[0]
     assert cluster.terminate() == 0
     outcomes = [a.outcome for run_id in run_ids for a in desk.attempts(run_id)]

@@ -63,7 +63,7 @@ def holder(environment: dict[str, str], *arguments: object) -> Iterator[subproce
 def test_others_go_on_when_a_process_freezes_with_a_run_in_its_hands(fresh_db, tenant, role):
     engine = Engine(tenant)
     run_id: uuid.UUID = engine.submit(workflow(tool("a"), name="w"))
-    environment = fresh_db.environ(role, QUARTERDECK_IDLE_TRANSACTION_SECONDS="1")
+    environment = fresh_db.environ(role, QUARTERDECK_IDLE_TRANSACTION_SECONDS="3")
     with holder(environment, tenant.id, run_id) as process:
         with frozen(process.pid):
             assert pause_run(actor=engine.actor, run_id=run_id, reason="look")["status"] == "paused"

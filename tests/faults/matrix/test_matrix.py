@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.faults,
     pytest.mark.req("C8.1"),
     pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(240),  # the first cell starts them
 ]
 
 COMPLETED = Expected("completed", 1, "completed", 1)
