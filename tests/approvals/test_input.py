@@ -97,6 +97,7 @@ def test_an_input_is_never_approved_and_an_approval_never_answered(office):
     assert office.decide(request, "reject", actor=office.admin, comment="not needed")["step_status"] == "skipped"
 
 
+@pytest.mark.usefixtures("fresh_db")
 def test_who_answers_and_until_when(office, clock):
     run_id = asks(office)
     for actor in (office.approver, member(office.tenant, "viewer"), office.integrator):

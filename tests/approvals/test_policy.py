@@ -246,6 +246,7 @@ def test_a_rule_says_on_which_terms_people_are_asked(office):
     assert (office.sends(run_id), office.pending(run_id)["role"]) == ({}, "admin")
 
 
+@pytest.mark.usefixtures("fresh_db")
 def test_time_rejects_a_proposal_and_the_database_activates_none(office, clock, as_role):
     proposed = propose_policy(actor=office.admin, rules=RULES, note="mine")
 

@@ -17,12 +17,15 @@ from tests.support.actors import member
 from tests.support.engine import force_columns
 
 pytestmark = [pytest.mark.req("A7.3", "B6.4", "C5.2"), pytest.mark.django_db(transaction=True)]
+# The expiry duty looks at every tenant, the oldest first.
+alone = pytest.mark.usefixtures("fresh_db")
 
 
 def kinds(request) -> list[str]:
     return [one["kind"] for one in request["notes"]]
 
 
+@alone
 def test_a_longer_time_supersedes_nothing(office, clock):
     run_id = office.ask()
     request = office.pending(run_id)
@@ -46,6 +49,7 @@ def test_an_extension_gives_more_time_within_bounds(office, seconds):
         extend_request(actor=office.oncall, request_id=request["id"], seconds=7200, reason="x")
 
 
+@alone
 def test_an_extension_after_the_end_is_too_late(office, clock):
     request = office.pending(office.ask())
     clock.advance(3601)
@@ -56,6 +60,7 @@ def test_an_extension_after_the_end_is_too_late(office, clock):
         extend_request(actor=office.approver, request_id=request["id"], seconds=7200, reason="x")
 
 
+@alone
 def test_what_is_kept_is_decided_after_an_extension_only(office, clock):
     run_id = office.ask(name="patient", on_timeout="keep")
     request = office.pending(run_id)
@@ -68,6 +73,7 @@ def test_what_is_kept_is_decided_after_an_extension_only(office, clock):
     assert office.decide(request)["state"] == "approved"
 
 
+@alone
 def test_the_ladder_is_climbed_rung_by_rung_and_then_it_is_rejected(office, clock):
     ladder = [{"role": "finance", "expires_s": 600}, {"role": "admin"}]
     run_id = office.ask(name="ladder", on_timeout="escalate", escalation=ladder)
@@ -183,6 +189,7 @@ def test_more_broken_requests_than_a_page_keep_no_other_waiting(fresh_db, office
     assert office.states(other) == ["rejected"]
 
 
+@alone
 def test_an_escalation_races_a_person(office, clock):
     """Whoever locks the row first has won; the other finds it as it is then."""
     run_id = office.ask(name="ladder", on_timeout="escalate", escalation=[{"role": "admin"}])

@@ -12,11 +12,14 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from runtime.actions.hold import hold_step
 from runtime.actions.skip import skip_step
+from runtime.graph.layout import FORMAT, shape_of
+from runtime.graph.plans import plan_of
 from runtime.models import Membership, Step
 from runtime.store.tx import tenant_tx
-from runtime.worker.maintenance.layouts import draw_missing
+from runtime.worker.maintenance.layouts import drawings
 from tests.support import dags
 from tests.support.pages import Scene
+from tests.support.patience import patient
 from tests.support.screens import Screen
 from tests.support.specs import tool, workflow
 from tests.support.web import Web
@@ -35,6 +38,14 @@ def watch(screen: Screen, run_id: uuid.UUID, query: str = "") -> Page:
     screen.open(f"/runs/{run_id}/{query}")
     screen.page.wait_for_selector(LIVE)
     return screen.page
+
+
+def draw(made: Scene, run_id: uuid.UUID) -> None:
+    """Draw a run's graph as the layout duty does, and none of those that other tests left undrawn."""
+    version = made.engine.run(run_id).workflow_version_id
+    with tenant_tx(made.tenant.id, using="owner") as tx:
+        (drawing,) = drawings([shape_of(plan_of(tx, version))], seconds=patient(20))
+        tx.send("store_layout", (version, made.tenant.id, FORMAT, drawing))
 
 
 def box(page: Page, name: str) -> Locator:
@@ -106,7 +117,6 @@ def test_two_browsers_see_the_same(screen: Screen, browser: Any):
     context.close()
 
 
-@pytest.mark.timeout(240)
 def test_a_lost_server_is_said_and_then_caught_up_with(screen: Screen, database: Any):
     engine = screen.made.engine
     run_id = engine.submit(chain())
@@ -294,12 +304,10 @@ WATCH = """() => {
 }"""
 
 
-@pytest.mark.timeout(300)
 def test_a_graph_of_1695_steps_is_windowed_and_grouped_and_a_patch_touches_little(screen: Screen):
     made = screen.made
     run_id = made.engine.submit(dags.to_workflow(dags.load("wf-epigenomics-chameleon-ilmn-6seq-50k-001")))
-    while draw_missing(using="owner"):
-        pass
+    draw(made, run_id)
     screen.sign_in("oncall")
     page = watch(screen, run_id)
     count = "() => document.querySelectorAll('#graph *').length"

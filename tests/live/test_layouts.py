@@ -18,9 +18,12 @@ from runtime.worker.maintenance import layouts
 from runtime.worker.maintenance.layouts import Artist, draw_missing
 from tests.support.actors import member
 from tests.support.engine import Engine, force_columns
+from tests.support.patience import patient
 from tests.support.specs import tool, workflow
 
 pytestmark = [pytest.mark.req("A9.7"), pytest.mark.usefixtures("db")]
+# The duty draws whatever version of whatever tenant has no drawing yet.
+alone = pytest.mark.usefixtures("fresh_db")
 
 
 @pytest.fixture
@@ -40,6 +43,7 @@ def draw(as_role: Any) -> int:
     return made
 
 
+@alone
 def test_a_simple_drawing_stands_in_until_the_duty_has_drawn(engine, other_tenant, as_role):
     run_id = engine.submit(diamond("stands-in"))
     reader = member(engine.tenant, "viewer")
@@ -62,6 +66,7 @@ def test_a_simple_drawing_stands_in_until_the_duty_has_drawn(engine, other_tenan
         read_graph(actor=member(other_tenant, "admin"), run_id=run_id)
 
 
+@alone
 def test_the_web_may_not_write_drawings(engine, as_role):
     engine.submit(diamond("walls"))
     draw(as_role)
@@ -71,6 +76,7 @@ def test_the_web_may_not_write_drawings(engine, as_role):
         tx.send("store_layout", (version, engine.tenant.id, 1, b"{}"))
 
 
+@alone
 def test_a_drawing_of_an_older_format_is_made_anew(engine, as_role, monkeypatch):
     engine.submit(diamond("formats"))
     draw(as_role)
@@ -97,6 +103,7 @@ def test_more_unreadable_versions_than_a_batch_keep_no_other_from_being_drawn(fr
     plans._by_version.clear()
 
 
+@alone
 def test_the_duty_does_not_keep_the_scheduler_waiting(engine, as_role):
     engine.submit(diamond("beside"))
     with as_role("worker"):
@@ -104,7 +111,8 @@ def test_the_duty_does_not_keep_the_scheduler_waiting(engine, as_role):
         artist.run_once()
         assert artist._thread is not None
         assert artist._thread.is_alive(), "it draws on beside"
-        artist._thread.join(60)
+        artist._thread.join(patient(60))
+        assert not artist._thread.is_alive()
     with tenant_tx(engine.tenant.id):
         assert Layout.objects.count() == 1
 

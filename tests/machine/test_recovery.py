@@ -39,6 +39,7 @@ def parked(engine: Engine, run: uuid.UUID, node: str, says: str) -> None:
     engine.check(run)
 
 
+@pytest.mark.usefixtures("fresh_db")
 def test_what_agrees_goes_on_under_a_new_epoch(engine):
     run, claimed = lose(engine, tool("a"))
     assert lost.return_orphans()["replayed"] == 1

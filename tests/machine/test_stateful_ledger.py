@@ -213,7 +213,9 @@ def shop(tmp_path_factory) -> Iterator[Shop]:
         yield shop
 
 
-def run_ledger(database: Any, shop: Shop, idempotency: str, examples: int, steps: int) -> None:
+def run_ledger(
+    database: Any, shop: Shop, idempotency: str, examples: int, steps: int, *, at_random: bool = False
+) -> None:
     Ledger.database, Ledger.shop, Ledger.idempotency = database, shop, idempotency
     with database.connect() as connection:
         try:
@@ -223,6 +225,7 @@ def run_ledger(database: Any, shop: Shop, idempotency: str, examples: int, steps
                     max_examples=examples,
                     stateful_step_count=steps,
                     deadline=None,
+                    derandomize=not at_random,
                     suppress_health_check=list(HealthCheck),
                     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
                 ),
@@ -239,4 +242,4 @@ def test_one_effect_where_the_tool_tells_a_second_send(fresh_db, shop):
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("idempotency", ["key", "none"])
 def test_one_effect_in_any_long_order(fresh_db, shop, idempotency):
-    run_ledger(fresh_db, shop, idempotency, examples=60, steps=50)
+    run_ledger(fresh_db, shop, idempotency, examples=60, steps=50, at_random=True)

@@ -175,6 +175,7 @@ def test_a_lost_worker_of_a_cancelled_run_is_not_replaced(engine):
     engine.check(run)
 
 
+@pytest.mark.usefixtures("fresh_db")
 def test_after_its_time_a_call_is_ended_by_force(engine, clock):
     run, claimed, operation = in_flight(engine)
     cancel(engine, run)
