@@ -12,6 +12,7 @@ import pytest
 
 from runtime.management.bench.figures import line, percentile
 from tests.support.db import Database
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = ("bench", "work", "unit", "value", "p50", "p95", "p99", "n", "load1", "spin_ms")
@@ -20,7 +21,7 @@ KEYS = ("bench", "work", "unit", "value", "p50", "p95", "p99", "n", "load1", "sp
 def bench(database: Database, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "manage.py"), "bench", *arguments],
-        env=database.environ(), capture_output=True, text=True, timeout=100, check=False,
+        env=database.environ(), capture_output=True, text=True, timeout=patient(100), check=False,
     )  # fmt: skip
 
 

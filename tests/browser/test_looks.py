@@ -85,7 +85,6 @@ def test_no_page_has_a_serious_finding(screen: Screen, theme: str):
         assert screen.violations() == [], path
 
 
-@pytest.mark.timeout(300)
 def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
     screen.page.set_viewport_size({"width": 390, "height": 844})
     screen.page.goto(f"{screen.site.url}/sign-in/")
@@ -98,7 +97,6 @@ def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
         assert screen.small_targets() == [], path
 
 
-@pytest.mark.timeout(300)
 def test_every_page_speaks_chinese(screen: Screen):
     screen.expected |= REFUSED
     screen.sign_in("admin")
@@ -116,7 +114,6 @@ def test_every_page_speaks_chinese(screen: Screen):
     expect(screen.page.get_by_role("heading", level=1)).to_have_text("待办")
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
 def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, width: int, theme: str):
     screen.page.set_viewport_size({"width": width, "height": 900})

@@ -18,7 +18,6 @@ from tests.support.workers import Desk, Stack, until
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.req("A9.7", "B1.2")
 def test_a_person_signs_in_watches_approves_and_sees_it_finish(
     fresh_db: Database, tenant, context: BrowserContext, page: Page
