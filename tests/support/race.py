@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.support import db as support
 from tests.support.patience import patient
@@ -52,6 +54,20 @@ def together(*works: Callable[[], Any], seconds: float = 60.0) -> list[Any]:
     return [contender.outcome(seconds) for contender in [Contender(work, barrier) for work in works]]
 
 
+@contextmanager
+def _waiting_for_long() -> Iterator[None]:
+    """Let whoever comes to a lock meanwhile wait for the test.
+
+    Who gave up after a second or two, because the next contender is slow to come, would stand behind it then.
+    """
+    ours = ("runtime.", "approvals.", "repair.")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in list(sys.modules.items()):
+            if name.startswith(ours) and "LOCK_TIMEOUT_MS" in vars(module):
+                patch.setattr(module, "LOCK_TIMEOUT_MS", round(1_000 * patient(60)))
+        yield
+
+
 class Held:
     """A locked row: contenders pile up behind it in the order in which they came."""
 
@@ -61,9 +77,10 @@ class Held:
 
     def queue(self, work: Callable[[], Any]) -> Contender:
         """Start ``work`` and return when it waits for the lock, behind those that came before."""
-        contender = Contender(work)
-        self.contenders.append(contender)
-        until(lambda: self._waiting() >= len(self.contenders), 20, f"{len(self.contenders)} wait for the lock")
+        with _waiting_for_long():
+            contender = Contender(work)
+            self.contenders.append(contender)
+            until(lambda: self._waiting() >= len(self.contenders), 20, f"{len(self.contenders)} wait for the lock")
         return contender
 
     def _waiting(self) -> int:
