@@ -16,7 +16,7 @@ from tests.support.actors import member
 from tests.support.pages import TRIP, Scene, node
 from tests.support.screens import Screen
 
-pytestmark = [pytest.mark.req("A9.7"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.req("A9.7")]
 FIRST = "main table[data-kept] a.go"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from approvals.models import Request
@@ -226,7 +225,6 @@ def test_the_drawer_opens_beside_the_page_and_has_an_address(screen: Screen):
     expect(screen.page.locator("#drawer [data-drawer-close]")).to_have_count(0)
 
 
-@pytest.mark.timeout(120)
 def test_a_step_opened_under_a_tab_leaves_the_tab_there(screen: Screen):
     """The page goes on refreshing itself: it stays the tab, also when the step's own tabs are used."""
     run = screen.made.runs["retries"]
@@ -264,7 +262,6 @@ def test_the_clock_goes_by_the_chosen_zone_not_the_browsers(screen: Screen, brow
     context.close()
 
 
-@pytest.mark.timeout(120)
 def test_what_is_ticked_stays_ticked_while_the_page_keeps_itself_fresh(screen: Screen):
     """Each refresh of the inbox reads its rows anew: not those that somebody is choosing."""
     screen.sign_in("approver")

@@ -72,7 +72,6 @@ def pages(made: Scene) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_page_has_a_serious_finding(screen: Screen, theme: str):
     screen.prefer(theme=theme)

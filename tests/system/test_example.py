@@ -24,7 +24,7 @@ from tests.support import invariants
 from tests.support.console import ROOT, wait_for
 from tests.support.workers import until
 
-pytestmark = [pytest.mark.req("A7.1", "C5.3"), pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.req("A7.1", "C5.3"), pytest.mark.django_db(transaction=True)]
 
 
 class Shop:
