@@ -15,6 +15,7 @@ from django.core.management import call_command
 
 from tests.support.api import WORKFLOW, Caller, problem
 from tests.support.factories import make_member
+from tests.support.patience import patient
 
 pytestmark = [pytest.mark.req("C6.1"), pytest.mark.django_db(transaction=True)]
 
@@ -187,7 +188,9 @@ def test_the_example_is_made_once(fresh_db, settings, tmp_path):
 def test_as_a_process(db, admin, tenant, tmp_path):
     def manage(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=db.environ(), input=stdin, capture_output=True, timeout=60)
+        return subprocess.run(
+            command, cwd=ROOT, env=db.environ(), input=stdin, capture_output=True, timeout=patient(60)
+        )
 
     done = manage("submit", "parcel", "--input", "-", "--tenant", tenant.slug, stdin=b'{"order_id":"W1"}')
     assert done.returncode == 0, done.stderr

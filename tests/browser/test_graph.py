@@ -125,12 +125,12 @@ def test_a_lost_server_is_said_and_then_caught_up_with(screen: Screen, database:
         screen.site = own
         page = watch(screen, run_id)
         own.stop(signal.SIGKILL)
-        expect(page.locator("#graph")).to_have_attribute("data-state", "lost", timeout=10_000)
+        expect(page.locator("#graph")).to_have_attribute("data-state", "lost", timeout=1_000 * patient(10))
         expect(page.locator("#live")).to_contain_text("Reconnecting")
         engine.finish("n0")
         assert states(page)["n0"] == "queued", "nothing is invented while nothing is known"
         own.start()
-        page.wait_for_selector(LIVE, timeout=20_000)
+        page.wait_for_selector(LIVE, timeout=1_000 * patient(20))
         seq_of(page, engine.run(run_id).seq)
         assert states(page)["n0"] == "succeeded"
         engine.finish("n1")
@@ -177,7 +177,7 @@ def test_a_right_that_is_gone_ends_the_picture(screen: Screen, database: Any):
         page = watch(screen, run_id)
         with tenant_tx(made.tenant.id, using="owner") as tx:
             Membership.objects.using("owner").filter(role="viewer").update(ended_at=tx.now())
-        expect(page.locator("#graph")).to_have_attribute("data-state", "gone", timeout=10_000)
+        expect(page.locator("#graph")).to_have_attribute("data-state", "gone", timeout=1_000 * patient(10))
         expect(page.locator("#graph .gnote")).to_contain_text("no longer kept live")
 
 

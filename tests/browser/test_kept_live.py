@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_graph import LIVE, chain, seq_of, states, watch
+from tests.support.patience import patient
 from tests.support.screens import Screen
 from tests.support.tap import Tap
 
@@ -21,11 +22,11 @@ def test_a_network_that_never_answers_is_tried_again(screen: Screen):
         screen.sign_in("viewer")
         page = watch(screen, run_id)
         tap.hold()
-        expect(page.locator("#graph")).to_have_attribute("data-state", "lost", timeout=20_000)
+        expect(page.locator("#graph")).to_have_attribute("data-state", "lost", timeout=1_000 * patient(20))
         page.wait_for_function("() => document.getElementById('graph').graph.stream.socket?.readyState === 0")
         engine.finish("n0")
         tap.release()
-        page.wait_for_selector(LIVE, timeout=60_000)
+        page.wait_for_selector(LIVE, timeout=1_000 * patient(60))
         seq_of(page, engine.run(run_id).seq)
         assert states(page)["n0"] == "succeeded"
     screen.complaints = [one for one in screen.complaints if "WebSocket" not in one and "ERR_" not in one]

@@ -16,6 +16,7 @@ from repair.actions.runbooks import write_runbook
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.pages import Scene
+from tests.support.patience import patient
 from tests.support.screens import Screen
 
 # The browser tells the status of the pages that say what is missing, and of acts that do not fit.
@@ -165,7 +166,7 @@ def test_the_dark_is_dark_and_the_system_decides_by_default(screen: Screen):
 
 def test_the_reference_of_the_api_runs_under_its_own_policy(screen: Screen):
     screen.page.goto(f"{screen.site.url}/api/v1/docs/")
-    expect(screen.page.locator("#swagger-ui .info .title")).to_contain_text("Quarterdeck", timeout=30_000)
+    expect(screen.page.locator("#swagger-ui .info .title")).to_contain_text("Quarterdeck", timeout=1_000 * patient(30))
     screen.page.locator("#swagger-ui .opblock-summary").first.click()
     expect(screen.page.locator("#swagger-ui .opblock-body").first).to_be_visible()
 

@@ -12,6 +12,7 @@ from tests.support import invariants
 from tests.support.db import Database
 from tests.support.engine import Engine
 from tests.support.pages import TRIP, Scene
+from tests.support.patience import patient
 from tests.support.screens import Screen
 from tests.support.web import Web
 from tests.support.workers import Desk, Stack, until
@@ -32,7 +33,7 @@ def test_a_person_signs_in_watches_approves_and_sees_it_finish(
         watch(screen, run_id)
         # Nobody reloads anything: the picture moves as the workers do.
         waits = page.get_by_role("button", name=re.compile("^Book the .*, approval, on hold"))
-        expect(waits).to_be_visible(timeout=60_000)
+        expect(waits).to_be_visible(timeout=1_000 * patient(60))
         assert states(page) == {
             "load": "succeeded",
             "price": "succeeded",
@@ -46,7 +47,7 @@ def test_a_person_signs_in_watches_approves_and_sees_it_finish(
         expect(page.locator(".toast")).to_contain_text("Approved. The step goes on.")
         page.get_by_role("link", name="Follow the run").first.click()
         page.wait_for_selector('#graph[data-state="live"]')
-        expect(page.locator(".rh .chip").first).to_contain_text("completed", timeout=60_000)
+        expect(page.locator(".rh .chip").first).to_contain_text("completed", timeout=1_000 * patient(60))
         until(lambda: set(states(page).values()) == {"succeeded"}, 30, "the picture of the end")
         assert desk.run(run_id).status == "completed"
         screen.open("/runs/")

@@ -19,6 +19,7 @@ from dashboard.live.access import Credential
 from dashboard.live.feed import feed, group_of
 from tests.live.test_sockets import act, chain, token_for
 from tests.support.engine import Engine
+from tests.support.patience import patient
 from tests.support.web import drive
 
 pytestmark = [pytest.mark.req("C6.2"), pytest.mark.usefixtures("db")]
@@ -51,7 +52,7 @@ def engine(tenant: Any) -> Engine:
 
 async def patch_of(layer: Any, channel: str) -> dict[str, Any]:
     """Return the next patch that rings on a channel."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while (message := await layer.receive(channel))["type"] != "run.patch":
             pass
         return dict(json.loads(message["text"]))
@@ -145,7 +146,7 @@ def test_a_run_that_cannot_be_read_silences_no_other(engine, monkeypatch):
 async def events_of(text: AsyncIterator[bytes], until: Callable[[list[int]], bool]) -> list[int]:
     """Read a response until ``until`` holds of the ids, or to its end; return the ids."""
     found: list[int] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         async for part in text:
             found += [int(line[4:]) for line in part.split(b"\n") if line.startswith(b"id: ")]
             if until(found):

@@ -23,6 +23,7 @@ from tests.support.actors import member
 from tests.support.db import admin, server
 from tests.support.engine import Engine
 from tests.support.factories import make_member, make_tenant, make_user
+from tests.support.patience import patient
 from tests.support.specs import tool, workflow
 from tests.support.web import Web, drive, session_of
 from tests.support.workers import until
@@ -240,7 +241,7 @@ def test_a_right_that_is_taken_away_ends_the_socket(test_database, engine, how):
         async with web.socket(run_id, token=token) as reader:
             await reader.message()
             await act(revoke, engine.tenant, how)
-            code, problem = await reader.closed(15.0)
+            code, problem = await reader.closed(patient(15))
             assert (code, problem and problem["code"]) == (4401, "not_authenticated")
 
     with Web(test_database, QUARTERDECK_LIVE_RECHECK_SECONDS="0.3") as web:

@@ -17,6 +17,7 @@ from runtime.kernel.errors import PermissionDenied
 from tests.live.test_sockets import chain, revoke, token_for
 from tests.support.actors import member
 from tests.support.engine import Engine
+from tests.support.patience import patient
 from tests.support.specs import tool, workflow
 from tests.support.web import Web
 
@@ -56,7 +57,7 @@ class Stream:
 
 @contextmanager
 def stream(web: Web, run_id: uuid.UUID, token: str, query: str = "", **headers: str) -> Iterator[Stream]:
-    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=15)
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=patient(15))
     sent = {"Authorization": f"Bearer {token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
     connection.request("GET", f"/api/v1/runs/{run_id}/stream/{query}", headers=sent)
     answer = connection.getresponse()
@@ -87,7 +88,7 @@ def test_events_come_after_commit_once_and_in_order(web, engine):
 
 def test_a_head_request_has_headers_and_no_stream_behind_them(web, engine):
     run_id, token = engine.submit(chain()), token_for(engine.tenant)
-    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=15)
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=patient(15))
     try:
         for path, kind in ((f"/api/v1/runs/{run_id}/stream/", "text/event-stream"), ("/healthz", "application/json")):
             connection.request("HEAD", path, headers={"Authorization": f"Bearer {token}"})

@@ -23,6 +23,7 @@ from runtime.worker.maintenance import lost, reconcile, storage
 from runtime.worker.work import Claimed
 from tests.support.engine import Engine, past_every_guard
 from tests.support.operations import send
+from tests.support.patience import patient
 from tests.support.shop import Shop
 from tests.support.specs import tool, workflow
 
@@ -59,7 +60,7 @@ class Sent:
     def pay(self, **body: Any) -> None:
         data = json.dumps({"order_id": self.order, "amount": "10.00", **body}).encode()
         request = Request(f"{self.shop.url}/refunds", data=data, headers={"Idempotency-Key": str(self.operation_id)})
-        urlopen(request, timeout=5).close()
+        urlopen(request, timeout=patient(5)).close()
 
     def lost_receipt(self) -> None:
         """The owner reports that it does not know."""

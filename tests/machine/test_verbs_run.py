@@ -19,6 +19,7 @@ from runtime.worker.maintenance import lost, timers
 from tests.support.actors import member, outsider, the_engine
 from tests.support.engine import Engine
 from tests.support.operations import send
+from tests.support.patience import patient
 from tests.support.specs import tool, workflow
 
 pytestmark = [pytest.mark.req("C5.5"), pytest.mark.django_db(transaction=True)]
@@ -60,7 +61,7 @@ def test_a_killed_step_is_fenced_and_its_late_result_changes_nothing(engine, tes
     with test_database.connect("qd_worker") as ear:
         ear.execute("LISTEN qd_control")
         cancel(engine, run)
-        heard = [notice.payload for notice in ear.notifies(timeout=5, stop_after=1)]
+        heard = [notice.payload for notice in ear.notifies(timeout=patient(5), stop_after=1)]
     step = engine.step(run, "a")
     assert step.owner_epoch == claimed.owner_epoch + 1
     assert heard == [f"kill:{step.id}:{step.owner_epoch}"]
@@ -104,7 +105,7 @@ def test_cancel_asks_a_call_with_an_effect_to_end_and_waits_for_its_answer(engin
     with test_database.connect("qd_worker") as ear:
         ear.execute("LISTEN qd_control")
         assert cancel(engine, run)["status"] == "cancelling"
-        heard = [notice.payload for notice in ear.notifies(timeout=5, stop_after=1)]
+        heard = [notice.payload for notice in ear.notifies(timeout=patient(5), stop_after=1)]
     step = engine.step(run, "a")
     assert heard == [f"kill:{step.id}:{claimed.owner_epoch}"]
     assert engine.statuses(run) == {
@@ -258,7 +259,7 @@ def test_pause_parks_what_is_queued_and_resume_brings_it_back(engine, test_datab
     with test_database.connect("qd_worker") as ear:
         ear.execute("LISTEN qd_work")
         resume_run(actor=engine.actor, run_id=run, reason="go on")
-        assert [notice.channel for notice in ear.notifies(timeout=5, stop_after=1)] == ["qd_work"]
+        assert [notice.channel for notice in ear.notifies(timeout=patient(5), stop_after=1)] == ["qd_work"]
     assert {one.node.id for one in engine.claim()} == {"b", "c"}
     engine.check(run)
 

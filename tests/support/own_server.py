@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from runtime.store.embedded import Server
 from tests.support import db as support
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 _NAMES = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
@@ -68,7 +69,7 @@ def own_server(folder: Path) -> Iterator[tuple[Server, OwnDatabase]]:
                 [sys.executable, str(ROOT / "manage.py"), "migrate", "-v", "0"],
                 env=database.environ("owner", QUARTERDECK_DATA=str(folder)),
                 check=True,
-                timeout=120,
+                timeout=patient(120),
             )
             yield server, database
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from dashboard.example.tools import contracts
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +58,7 @@ class Shop:
 
     def ask(self, path: str, body: Any = None, *, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(self.url + path, data=data, method=method), timeout=10) as answer:
+        with urlopen(Request(self.url + path, data=data, method=method), timeout=patient(10)) as answer:
             return json.load(answer)
 
     def tell(self, to: str = "*", order_id: str | None = None, **manner: Any) -> int:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from runtime.worker.children import die_with_parent
-from tests.support.console import free_port
 from tests.support.db import Database
 from tests.support.patience import patient
 
@@ -57,7 +57,12 @@ class Web:
     """daphne in role web. Use it as a context; :meth:`stop` and :meth:`start` restart it on the same port."""
 
     def __init__(self, database: Database, **environment: str) -> None:
-        self.database, self.port = database, free_port()
+        self.database = database
+        # Bound, not listening: nobody else is given the port, before the server has it and while it is started anew.
+        self.place = socket.socket()
+        self.place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.place.bind(("127.0.0.1", 0))
+        self.port = int(self.place.getsockname()[1])
         self.environment = database.environ("web", ALLOWED_HOSTS="127.0.0.1,localhost", **environment)
         self.environment["SECRET_KEY"] = settings.SECRET_KEY
         self.log = Path(tempfile.mkstemp(prefix="qd-web-", suffix=".log")[1])
@@ -71,8 +76,7 @@ class Web:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
-        self.stop(signal.SIGKILL)
-        self.log.unlink(missing_ok=True)
+        self.forget()
 
     @property
     def output(self) -> str:
@@ -107,13 +111,19 @@ class Web:
                 os.killpg(self.process.pid, number)
             self.process.wait(patient(20))
 
+    def forget(self) -> None:
+        """End it for good."""
+        self.stop(signal.SIGKILL)
+        self.place.close()
+        self.log.unlink(missing_ok=True)
+
     def get(self, path: str, **headers: str) -> tuple[int, Any]:
         """Return status and body of a GET; JSON is parsed."""
         request = urllib.request.Request(
             f"{self.url}{path}", headers={k.replace("_", "-"): v for k, v in headers.items()}
         )
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=patient(20)) as answer:
                 body, status = answer.read(), answer.status
         except urllib.error.HTTPError as answer:
             body, status = answer.read(), answer.code

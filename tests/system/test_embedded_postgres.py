@@ -21,6 +21,7 @@ import pytest
 from runtime.kernel.errors import ConfigurationError
 from runtime.store import embedded, embedded_files
 from runtime.store.embedded_files import binaries, layout
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +93,7 @@ def test_several_starters_are_one_start(folder):
     starters = [
         subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(5)
     ]
-    answers = [starter.communicate(timeout=60) for starter in starters]
+    answers = [starter.communicate(timeout=patient(60)) for starter in starters]
     assert {starter.returncode for starter in starters} == {0}, answers
     assert len({out for out, _ in answers}) == 1
     assert ask(answers[0][0].strip()) == 1

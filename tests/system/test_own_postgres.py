@@ -12,6 +12,7 @@ import pytest
 
 from runtime.store import roles
 from tests.support import db as support
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +36,7 @@ def login(database: support.Database) -> Iterator[tuple[str, str]]:
 def manage(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = support.Database("unused").environ(DATABASE_URL=url)
     command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(60), check=False)
 
 
 def test_roles_first_then_migrate(login):

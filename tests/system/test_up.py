@@ -19,6 +19,7 @@ from tests.support.console import Console, wait_for
 from tests.support.factories import make_tenant
 from tests.support.nodes import node, sleeping
 from tests.support.own_server import aliases_on
+from tests.support.patience import patient
 from tests.support.specs import tool
 from tests.support.workers import Desk, told
 
@@ -59,7 +60,9 @@ def test_it_serves_and_stops_clean(console, number):
 
 def test_a_second_one_on_the_same_folder_says_so(console):
     console.wait_ready()
-    second = subprocess.run(console.command(), capture_output=True, text=True, env=console.environment(), timeout=60)
+    second = subprocess.run(
+        console.command(), capture_output=True, text=True, env=console.environment(), timeout=patient(60)
+    )
     assert second.returncode == 1
     assert f"already runs on {console.home}: process {console.pid}" in second.stderr
     assert console.ready()
@@ -69,7 +72,9 @@ def test_a_taken_port_is_named(console):
     console.wait_ready()
     other = Console(console.home.parent / "other")
     other.port = console.port
-    refused = subprocess.run(other.command(), capture_output=True, text=True, env=other.environment(), timeout=60)
+    refused = subprocess.run(
+        other.command(), capture_output=True, text=True, env=other.environment(), timeout=patient(60)
+    )
     assert refused.returncode == 1
     assert f"127.0.0.1:{console.port}" in refused.stderr
 

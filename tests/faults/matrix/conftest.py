@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -43,8 +42,7 @@ def matrix_web(matrix_database: support.Database) -> Iterator[Web]:
     """The API for callbacks: a web process that the first cell with a callback starts."""
     web = Web(matrix_database)
     yield web
-    web.stop(signal.SIGKILL)
-    web.log.unlink(missing_ok=True)
+    web.forget()
 
 
 @pytest.fixture(scope="module")
