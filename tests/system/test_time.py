@@ -13,20 +13,22 @@ from tests.support.workers import Desk, Stack, told
 
 
 @pytest.mark.req("C5.2")
-def test_a_wait_node_waits_by_the_databases_clock(stack, desk, clock):
+def test_a_wait_node_waits_by_the_databases_clock(fresh_db, desk, clock):
     flow = desk.workflow(
         tool("a"), {"id": "pause", "kind": "wait", "seconds": 86400, "after": ["a"]}, tool("b", "pause")
     )
-    run_id = desk.submit(flow)
-    assert desk.wait(run_id, "waiting_tool").status == "waiting_tool"
-    assert told(desk, run_id)["pause"] == "waiting(timer)"
-    clock.advance(10)
-    assert desk.run(run_id).status == "waiting_tool"
-    # Within the lease: time travel must not look like a dead heartbeat to the workers.
-    due = desk.step(run_id, "pause").not_before
-    clock.set(due - timedelta(seconds=0.5))
-    assert desk.wait(run_id).status == "completed"
-    assert desk.step(run_id, "b").started_at >= due
+    # A lease of two days: time travel must not look like a dead heartbeat to the workers.
+    with Stack(fresh_db, workers=1, lease_seconds=2 * 86400) as stack:
+        stack.wait_ready()
+        run_id = desk.submit(flow)
+        assert desk.wait(run_id, "waiting_tool").status == "waiting_tool"
+        assert told(desk, run_id)["pause"] == "waiting(timer)"
+        clock.advance(10)
+        assert desk.run(run_id).status == "waiting_tool"
+        due = desk.step(run_id, "pause").not_before
+        clock.set(due - timedelta(seconds=0.5))
+        assert desk.wait(run_id).status == "completed"
+        assert desk.step(run_id, "b").started_at >= due
 
 
 @pytest.mark.req("C5.2")
