@@ -18,7 +18,7 @@ from runtime.tools.adapters.mcp import shutdown
 from runtime.tools.builtin import BUILTIN_CONTRACTS
 from runtime.tools.calls import CallRequest, CallResult, call
 from tests.support import tau2
-from tests.support.workers import until
+from tests.support.patience import patient
 
 pytestmark = [
     pytest.mark.req("B7.1"),
@@ -102,7 +102,10 @@ def test_a_killed_worker_takes_its_server_along(tmp_path: Path) -> None:
     task: Any = next(iter(tau2.tasks("retail", tmp_path, "e", first=1)))
     task.reset()
     worker = _worker(task, tmp_path / "done")
-    until(task.calls, 20, "the first call", every=0.01)
+    deadline = time.monotonic() + patient(20)
+    while not task.calls():
+        assert time.monotonic() < deadline, "no call was made"
+        time.sleep(0.01)
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     time.sleep(0.3)
