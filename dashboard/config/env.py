@@ -91,6 +91,8 @@ def _database(url: str, role_name: str | None) -> dict[str, Any]:
     if role_name == "qd_worker":
         options.append(_WORKER_PLANS)
     parts["options"] = " ".join(filter(None, options))
+    for name, value in _LINE.items():
+        parts.setdefault(name, value)
     parts.setdefault("application_name", f"quarterdeck {process_name()}")
     parts["prepare_threshold"] = env.int("QUARTERDECK_PREPARE_THRESHOLD", default=5) or None
     return {
@@ -117,6 +119,15 @@ def _left_open() -> str:
     )
 
 
+# A database host that vanished says nothing: what listens, or waits for an answer, finds out by asking. A lease is 15 s
+# long, and who waits no longer than it is told before others act on its silence. Over a socket file they mean nothing.
+_LINE = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,  # milliseconds
+}
 # A worker's statements are few, each made for one index, and run thousands of times a second: they are planned once,
 # and never as a scan of a table that was small when the plan was made.
 _WORKER_PLANS = (

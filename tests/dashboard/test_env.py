@@ -61,6 +61,22 @@ def test_no_role_but_the_owners_leaves_a_transaction_open_for_long(monkeypatch):
     assert [one for one in options() if one.startswith("idle")][-1].endswith("=9"), "the address has the last word"
 
 
+@pytest.mark.req("C2.9")
+def test_an_address_has_the_last_word_on_keepalives(monkeypatch):
+    def line(url: str, alias: str) -> dict[str, str]:
+        options = env.databases(url)[alias]["OPTIONS"]
+        return {name: str(value) for name, value in options.items() if name.startswith(("keepalives", "tcp_"))}
+
+    wanted = {"keepalives": "1", "keepalives_idle": "5", "keepalives_interval": "5", "keepalives_count": "2"}
+    wanted["tcp_user_timeout"] = "15000"
+    assert line("postgresql:///deck", "default") == line("postgresql:///deck", "owner") == wanted
+    url = "postgresql://db.example/deck?keepalives_idle=60&keepalives_count=9&tcp_user_timeout=0"
+    own = {"keepalives_idle": "60", "keepalives_count": "9", "tcp_user_timeout": "0"}
+    assert line(url, "default") == line(url, "owner") == {**wanted, **own}
+    monkeypatch.setenv("QUARTERDECK_POOL", "1")
+    assert line(url, "default") == {**wanted, **own}
+
+
 def test_only_the_web_process_pools(monkeypatch):
     assert "pool" not in env.databases("postgresql:///deck")["default"]["OPTIONS"]
     assert env.databases("postgresql:///deck")["default"]["CONN_MAX_AGE"] is None

@@ -122,14 +122,14 @@ def _migrate(name: str) -> None:
 def switched(alias: str, **changes: Any) -> Iterator[None]:
     """Change the settings of ``alias`` for all threads of this process; connections are opened anew at both ends.
 
-    Keys are Django's (``NAME``), or ``role``: owner, web, worker.
+    Keys are Django's (``NAME``, ``HOST``), or ``role``: owner, web, worker.
     """
     from django.db import connections
 
     from dashboard.config.env import ROLES
 
     settings = connections.databases[alias]
-    before = {key: settings[key] for key in ("NAME", "OPTIONS")}
+    before = {key: settings[key] for key in ("NAME", "HOST", "PORT", "OPTIONS")}
     if (role := changes.pop("role", None)) is not None:
         changes["OPTIONS"] = {**settings["OPTIONS"], "options": f"-c role={ROLES[role]}" if ROLES[role] else ""}
     connections[alias].close()
