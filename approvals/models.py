@@ -125,6 +125,7 @@ class Request(TenantOwned):
             models.Index(F("supersedes"), name="qd_approval_supersedes", condition=Q(supersedes__isnull=False)),
             models.Index(F("tenant"), F("id").desc(), name="qd_approval_newest"),
             models.Index(F("tenant"), F("created_at"), F("id"), name="qd_approval_asked"),
+            models.Index(F("tenant"), F("id").desc(), name="qd_approval_decided", condition=~Q(state="pending")),
             models.Index(F("id"), name="qd_approval_granted", condition=Q(state="approved", n_actions__gt=0)),
         ]
 

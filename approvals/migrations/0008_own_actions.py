@@ -22,5 +22,14 @@ class Migration(migrations.Migration):
             model_name="request",
             index=models.Index(models.F("tenant"), models.F("created_at"), models.F("id"), name="qd_approval_asked"),
         ),
+        migrations.AddIndex(
+            model_name="request",
+            index=models.Index(
+                models.F("tenant"),
+                models.OrderBy(models.F("id"), descending=True),
+                name="qd_approval_decided",
+                condition=models.Q(("state", "pending"), _negated=True),
+            ),
+        ),
         migrations.RunSQL(schema_sql("own_grants"), migrations.RunSQL.noop),
     ]

@@ -66,6 +66,7 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
         ("blocked", ("--parked", "40", "--runs", "10"), "ratio"),
         ("recovery", ("--samples", "1"), "ms"),
         ("approval", ("--samples", "2"), "ms"),
+        ("inbox", ("--pending", "6", "--tenants", "2", "--samples", "3"), "ms"),
         ("effects", ("--runs", "20"), "steps/s"),
         ("submit", ("--seconds", "1"), "ms"),
         ("bulk", ("--seconds", "1"), "tasks/s"),
@@ -76,6 +77,13 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
 def test_the_others(fresh_db, name, arguments, unit):
     found = printed(bench(fresh_db, name, "--repeat", "1", *arguments))
     assert (found["bench"], found["unit"]) == (name, unit)
+
+
+@pytest.mark.slow
+def test_approvers_figures_stand_beside_their_aims_and_nobody_decides_twice(fresh_db):
+    found = printed(bench(fresh_db, "decide", "--samples", "4"))
+    assert (found["aim_p95"], found["approvers"], found["decided"]) == (25.0, 20, 4)
+    assert 0 < found["refused"] <= 19 * 4, "who came second was told that it is decided"
 
 
 def test_an_unknown_bench_is_wrong_usage(fresh_db):

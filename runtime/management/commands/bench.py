@@ -47,6 +47,8 @@ class Command(Act):
         parser.add_argument("--width", type=int, default=5000, help="wide: parallel steps (5000)")
         parser.add_argument("--fill", type=int, default=1_000_000, help="flat, lists: finished steps to add (1000000)")
         parser.add_argument("--parked", type=int, default=50_000, help="blocked: parked steps (50000)")
+        parser.add_argument("--pending", type=int, default=10_000, help="inbox: pending requests (10000)")
+        parser.add_argument("--tenants", type=int, default=50, help="inbox: tenants they are in (50)")
         parser.add_argument("--by", choices=("pause", "limit"), default="pause", help="blocked: what parks (pause)")
         parser.add_argument("--samples", type=int, help="samples of a time; each bench has its own number")
         parser.add_argument("--inline", action="store_true", help="latency: run the step in the worker's own thread")
