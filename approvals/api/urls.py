@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, own, views
+from approvals.api import acts, own, statistics, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
     path("approvals/bulk/", acts.Bulk.as_view()),
     path("approvals/export/", own.Export.as_view()),
+    path("approvals/statistics/", statistics.Statistics.as_view()),
     path("approvals/schema/", own.RecordSchema.as_view()),
     path("approvals/<str:approval_id>/", views.Approval.as_view()),
     path("approvals/<str:approval_id>/decide/", views.Decide.as_view()),

@@ -27,8 +27,9 @@ GET,POST tokens/ | GET,POST members/ | GET approvals/ | GET approvals/{approval_
 POST approvals/{approval_id}/decide/ | POST approvals/{approval_id}/propose/ | POST approvals/{approval_id}/claim/
 POST approvals/{approval_id}/release/ | POST approvals/{approval_id}/delegate/ | POST approvals/{approval_id}/extend/
 POST approvals/{approval_id}/escalate/ | POST approvals/{approval_id}/revoke/ | POST approvals/bulk/
-GET approvals/export/ | GET approvals/schema/ | POST approvals/ | GET approvals/{approval_id}/wait/
-POST approvals/{approval_id}/consume/ | POST approvals/{approval_id}/outcome/
+GET approvals/export/ | GET approvals/schema/ | GET approvals/statistics/
+GET approvals/{approval_id}/wait/ | POST approvals/ | POST approvals/{approval_id}/consume/
+POST approvals/{approval_id}/outcome/
 POST approvals/{approval_id}/comments/ | POST steps/{step_id}/input/
 GET,POST policies/ | POST policies/try/ | GET,POST delegations/ | POST delegations/{delegation_id}/end/
 GET,POST stops/ | POST stops/{stop_id}/lift/ | GET alerts/
