@@ -79,7 +79,11 @@ class Case(TenantOwned):
         indexes = [
             models.Index(F("tenant"), F("due_at"), F("id"), name="qd_case_due", condition=~Q(state="resolved")),
             models.Index(F("tenant"), F("fingerprint"), name="qd_case_alike", condition=~Q(state="resolved")),
-            models.Index(F("tenant"), F("id").desc(), name="qd_case_newest"),
+            models.Index(
+                F("tenant"), F("owner"), F("due_at"), F("id"), name="qd_case_owned", condition=~Q(state="resolved")
+            ),
+            models.Index(F("tenant"), F("id").desc(), name="qd_case_ended", condition=Q(state="resolved")),
+            models.Index(F("tenant"), F("resolved_at").desc(), name="qd_case_ended_at", condition=Q(state="resolved")),
             models.Index(F("run_id"), name="qd_case_run"),
         ]
 

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from repair.law import COMPENSATE, KEEP_PENDING, RESOLUTIONS, RESOLVED, permitted, why_not
 from repair.models import Case, Entry, Fact, Proposal
@@ -91,7 +91,8 @@ def list_cases(
         else:
             if position:
                 after = datetime.fromisoformat(position[0])
-                rows = rows.filter(Q(due_at__gt=after) | Q(due_at=after, id__gt=position[1]))
+                # Not as an OR: the index is entered at the position, however far down the list that is.
+                rows = rows.filter(due_at__gte=after).exclude(due_at=after, id__lte=position[1])
             listed = list(rows.order_by("due_at", "id").values(*LISTED)[: limit + 1])
         following = None
         if len(listed) > limit:
@@ -122,26 +123,21 @@ def case_facets(*, actor: Actor) -> dict[str, Any]:
 
 
 def case_groups(*, actor: Actor, limit: int = 50) -> list[dict[str, Any]]:
-    """Return open cases by cause: {fingerprint, kind, tool, workflow, error_class, count, due_at}, the largest first.
+    """Return open cases by cause: {fingerprint, kind, tool, error_class, count, due_at}, the largest first.
 
-    Verb ``repair.read``.
+    Bounded to the FACET_BOUND cases that are due first. Verb ``repair.read``.
     """
-    with reading(actor, READ):
-        rows = (
-            Case.objects.exclude(state=RESOLVED)
-            .values("fingerprint", "kind", "tool", "error_class")
-            .annotate(count=Count("id"), due_at=Min("due_at"))
-            .order_by("-count", "due_at")[:limit]
-        )
-        return [dict(row) for row in rows]
+    with reading(actor, READ) as tx:
+        return tx.dicts("case_groups", {"bound": FACET_BOUND, "most": limit})
 
 
 def count_due(*, actor: Actor, bound: int = 100) -> tuple[int, int]:
     """Return (open cases, overdue ones), each at most ``bound``. Verb ``repair.read``."""
     with reading(actor, READ) as tx:
-        rows = Case.objects.exclude(state=RESOLVED)
-        late = rows.filter(due_at__lte=tx.now())
-        return len(rows.values_list("id")[:bound]), len(late.values_list("id")[:bound])
+        now = tx.now()
+        # By due date: as far as the bound goes, what is overdue comes first.
+        due = list(Case.objects.exclude(state=RESOLVED).order_by("due_at").values_list("due_at", flat=True)[:bound])
+        return len(due), sum(1 for one in due if one <= now)
 
 
 def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:

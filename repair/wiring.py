@@ -29,6 +29,7 @@ def connect() -> None:
     seams.register_composer(OVERDUE, _called("mails", "overdue"))
     seams.register_duty("repair_escalate", _called("duties", "escalate_overdue"), _DUTY_SECONDS)
     seams.register_duty("repair_settled", _called("duties", "close_settled"), _DUTY_SECONDS)
+    seams.register_bench("repairs", _called("bench", "repairs"))
     # It asks tools before it closes cases: apart, so that no timer waits for that.
     seams.register_duty("repair_bulk", _called("bulk_duty", "carry_bulks"), _BULK_SECONDS, apart=True)
 

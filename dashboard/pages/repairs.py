@@ -52,7 +52,10 @@ def repairs(request: HttpRequest, actor: Actor) -> HttpResponse:
     }
     found = queries.list_cases(actor=actor, cursor=asked.get("cursor"), limit=50, **wanted)
     facets = queries.case_facets(actor=actor)
-    groups = [one for one in queries.case_groups(actor=actor, limit=6) if one["count"] > 1]
+    filtered = any(asked.get(name) for name in ("kind", "tool", "risk", "alike"))
+    # Shown above the whole list only.
+    largest = queries.case_groups(actor=actor, limit=6) if view == "open" and not filtered else []
+    groups = [one for one in largest if one["count"] > 1]
     context = {
         "now": facets["at"],
         "crumbs": [(_("Repairs"), None)],
@@ -62,7 +65,7 @@ def repairs(request: HttpRequest, actor: Actor) -> HttpResponse:
         "facets": facets,
         "kinds": [(name, words.kind_word(name), n) for name, n in sorted(facets["kind"].items())],
         "groups": [{**one, "word": words.kind_word(one["kind"])} for one in groups],
-        "filtered": any(asked.get(name) for name in ("kind", "tool", "risk", "alike")),
+        "filtered": filtered,
     }
     return show(request, "pages/repairs.html", context)
 

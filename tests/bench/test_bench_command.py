@@ -67,6 +67,7 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
         ("recovery", ("--samples", "1"), "ms"),
         ("approval", ("--samples", "2"), "ms"),
         ("inbox", ("--pending", "6", "--tenants", "2", "--samples", "3"), "ms"),
+        ("repairs", ("--samples", "1", "--fill", "200"), "ms"),
         ("effects", ("--runs", "20"), "steps/s"),
         ("submit", ("--seconds", "1"), "ms"),
         ("bulk", ("--seconds", "1"), "tasks/s"),

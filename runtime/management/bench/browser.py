@@ -76,6 +76,20 @@ def fetch(address: str, key: str) -> tuple[float, int]:
     return time.perf_counter() - begun, len(body)
 
 
+def fetch_each(
+    asked: dict[str, str], key: str, samples: int, process: psutil.Process
+) -> tuple[dict[str, list[float]], float]:
+    """GET each address in turn, ``samples`` times after once: ms by name, and the server's own ms of a core a page."""
+    for where in asked.values():
+        fetch(where, key)
+    parts: dict[str, list[float]] = {name: [] for name in asked}
+    before = sum(process.cpu_times()[:2])
+    for _ in range(samples):
+        for name, where in asked.items():
+            parts[name].append(fetch(where, key)[0] * 1000)
+    return parts, (sum(process.cpu_times()[:2]) - before) / samples / len(asked) * 1000
+
+
 def read(address: str, key: str) -> str:
     """GET a page with a session."""
     return _get(address, key).decode()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from html import unescape
 from typing import Any
 
-from runtime.management.bench.browser import fetch, read, sign_in, web
+from runtime.management.bench.browser import fetch_each, read, sign_in, web
 from runtime.management.bench.engine import PATIENCE_SECONDS
 from runtime.management.bench.figures import line, percentile
 from runtime.management.bench.scene import DAG, NOOP, Scene, nodes_of
@@ -38,17 +38,10 @@ def lists(options: dict[str, Any]) -> dict[str, Any]:
     runs = fill(scene, templates, options["fill"] // len(DAG))
     filling = time.perf_counter() - begun
     key = sign_in(scene)
-    parts: dict[str, list[float]] = {name: [] for name in (*ADDRESSES, "next")}
     with web() as (address, process):
         asked = {name: address + path for name, path in ADDRESSES.items()}
         asked["next"] = address + "/runs/" + _older(read(asked["all"], key))
-        for where in asked.values():
-            fetch(where, key)
-        before = sum(process.cpu_times()[:2])
-        for _ in range(samples):
-            for name, where in asked.items():
-                parts[name].append(fetch(where, key)[0] * 1000)
-        own = (sum(process.cpu_times()[:2]) - before) / samples / len(asked) * 1000
+        parts, own = fetch_each(asked, key, samples, process)
     return line(
         "lists", f"runs page over {runs} runs and {runs * len(DAG)} steps", "ms", parts["day"], cpu_ms=own,
         fill_s=filling, p95_of={name: percentile(found, 95) for name, found in parts.items()},

@@ -45,7 +45,12 @@ class Command(Act):
         parser.add_argument("--repeat", type=int, default=3, help="repetitions of a rate or of a start (3)")
         parser.add_argument("--runs", type=int, default=2000, help="runs of a rate (2000)")
         parser.add_argument("--width", type=int, default=5000, help="wide: parallel steps (5000)")
-        parser.add_argument("--fill", type=int, default=1_000_000, help="flat, lists: finished steps to add (1000000)")
+        parser.add_argument(
+            "--fill",
+            type=int,
+            default=1_000_000,
+            help="flat, lists: finished steps to add; repairs: open cases, at most 5000 (1000000)",
+        )
         parser.add_argument("--parked", type=int, default=50_000, help="blocked: parked steps (50000)")
         parser.add_argument("--pending", type=int, default=10_000, help="inbox: pending requests (10000)")
         parser.add_argument("--tenants", type=int, default=50, help="inbox: tenants they are in (50)")

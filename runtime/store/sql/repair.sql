@@ -31,6 +31,13 @@ SELECT kind, count(*) AS total, count(*) FILTER (WHERE due_at <= %(now)s) AS ove
 FROM (SELECT kind, due_at, owner FROM qd_case WHERE state <> 'resolved' ORDER BY due_at, id LIMIT %(bound)s) c
 GROUP BY kind ORDER BY kind;
 
+-- name: case_groups
+-- The open cases that are due first, by cause, the largest group first.
+SELECT fingerprint, kind, tool, error_class, count(*) AS count, min(due_at) AS due_at
+FROM (SELECT fingerprint, kind, tool, error_class, due_at FROM qd_case WHERE state <> 'resolved'
+  ORDER BY due_at, id LIMIT %(bound)s) c
+GROUP BY fingerprint, kind, tool, error_class ORDER BY count DESC, due_at LIMIT %(most)s;
+
 -- name: orders_of_operation
 -- The orders to undo an operation, newest first, with the step that works on each; those given up to a moment.
 SELECT c.step_id, c.run_id, s.node, s.status, c.tool, c.business_key, c.deadline, c.requested_by, c.requested_at
