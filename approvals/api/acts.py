@@ -44,102 +44,33 @@ class _Act(Endpoint):
         return Response(action(actor=self.actor, request_id=wanted, **value))
 
 
-class Propose(_Act):
-    """An edited proposal."""
-
-    @describe(
-        "Edit the arguments: a new proposal supersedes this one and needs its own approval",
-        tag="approvals",
-        name="propose_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.PROPOSE_BODY,
+def _act(summary: str, name: str, body: str, action: Any) -> Any:
+    """Return the endpoint of one act; each is its own sub-resource, and answers with how the request stands."""
+    post = describe(summary, tag="approvals", name=name, answers={200: shapes.STANDING}, body=getattr(shapes, body))(
+        lambda self, request, approval_id: self.answer(request, approval_id, body, action)
     )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "PROPOSE_BODY", propose_edit)
+    return type(name.title().replace("_", ""), (_Act,), {"post": post, "__doc__": summary})
 
 
-class Claim(_Act):
-    """Taking a request on."""
-
-    @describe(
-        "Take a request on: nobody else decides it meanwhile",
-        tag="approvals",
-        name="claim_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.CLAIM_BODY,
-    )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "CLAIM_BODY", handling.claim_request)
-
-
-class Release(_Act):
-    """Giving a request back."""
-
-    @describe(
-        "Give a request back to everybody of its role",
-        tag="approvals",
-        name="release_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.REASON_BODY,
-    )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "REASON_BODY", handling.release_request)
-
-
-class Delegate(_Act):
-    """Handing a request over."""
-
-    @describe(
-        "Hand a request over to a member, who alone decides it then",
-        tag="approvals",
-        name="delegate_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.DELEGATE_BODY,
-    )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "DELEGATE_BODY", handling.delegate_request)
-
-
-class Extend(_Act):
-    """A later deadline."""
-
-    @describe(
-        "Give more time; what was asked stays the same",
-        tag="approvals",
-        name="extend_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.EXTEND_BODY,
-    )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "EXTEND_BODY", times.extend_request)
-
-
-class Escalate(_Act):
-    """Asking somebody else now."""
-
-    @describe(
-        "Ask the next of the ladder, or a role, now",
-        tag="approvals",
-        name="escalate_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.ESCALATE_BODY,
-    )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "ESCALATE_BODY", times.escalate_request)
-
-
-class Revoke(_Act):
-    """Taking a grant back."""
-
-    @describe(
-        "Take back what was approved and is not used up",
-        tag="approvals",
-        name="revoke_approval",
-        answers={200: shapes.STANDING},
-        body=shapes.REVOKE_BODY,
-    )
-    def post(self, request: Request, approval_id: str) -> Response:
-        return self.answer(request, approval_id, "REVOKE_BODY", revoke_grant)
+Propose = _act(
+    "Edit the arguments: a new proposal supersedes this one and needs its own approval",
+    "propose_approval", "PROPOSE_BODY", propose_edit,
+)  # fmt: skip
+Claim = _act(
+    "Take a request on: nobody else decides it meanwhile", "claim_approval", "CLAIM_BODY", handling.claim_request
+)
+Release = _act(
+    "Give a request back to everybody of its role", "release_approval", "REASON_BODY", handling.release_request
+)
+Delegate = _act(
+    "Hand a request over to a member, who alone decides it then",
+    "delegate_approval", "DELEGATE_BODY", handling.delegate_request,
+)  # fmt: skip
+Extend = _act("Give more time; what was asked stays the same", "extend_approval", "EXTEND_BODY", times.extend_request)
+Escalate = _act(
+    "Ask the next of the ladder, or a role, now", "escalate_approval", "ESCALATE_BODY", times.escalate_request
+)
+Revoke = _act("Take back what was approved and is not used up", "revoke_approval", "REVOKE_BODY", revoke_grant)
 
 
 class Comments(Endpoint):
