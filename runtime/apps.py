@@ -1,5 +1,7 @@
 """The runtime as a Django app; every table of the engine carries its label."""
 
+from typing import Any
+
 from django.apps import AppConfig
 
 
@@ -11,6 +13,16 @@ class RuntimeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Connect the system checks; the engine itself registers nothing with itself."""
+        """Connect the system checks, and what a second person's decision about a forced success resumes."""
         from runtime import checks  # noqa: F401
+        from runtime.kernel import seams
         from runtime.store import arrays  # noqa: F401  (before the first connection copies psycopg's adapters)
+
+        seams.register_subject("force", _resume_force)
+
+
+def _resume_force(**arguments: Any) -> None:
+    # Imported when it is first called: every command of ``manage.py`` sets the apps up.
+    from runtime.actions.forcing import resume_force
+
+    resume_force(**arguments)

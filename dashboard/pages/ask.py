@@ -146,6 +146,7 @@ def _show(
         "policy": rules.of_request(shown),
         "about_policy": found["subject_kind"] == "policy",
         "about_own": found["subject_kind"] == EXTERNAL,
+        "about_force": found["subject_kind"] == "force",
         "may_propose": may(actor, POLICY),
     }
     return show(request, "pages/approval.html", context, status=status)

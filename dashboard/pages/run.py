@@ -104,6 +104,7 @@ def head(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str) -> dic
         "tabs": _tabs(actor, run_id, found, graph, operations, asked, cases),
         "layers": layers(found, graph, outcome),
         "cancelled_note": cancelled_note(found, operations),
+        "by_hand": sum(1 for one in graph["nodes"] if one["step"] and one["step"]["forced"]),
         "outcome": outcome,
         "allowed": allowed,
         "verbs": _verbs(found, graph, operations, allowed),

@@ -25,6 +25,7 @@ from runtime.actions.reruns import rerun_task
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, CursorExpired, PermissionDenied
 from runtime.queries import run_parts
+from runtime.queries.forcing import preview_force
 from runtime.queries.graphs import read_graph
 from runtime.queries.runs import read_events, read_run
 from runtime.queries.steps import read_step
@@ -69,6 +70,7 @@ def step_verb(request: HttpRequest, actor: Actor, step_id: str, verb: str) -> Ht
         url=reverse("step-verb", args=[step["id"], verb]),
         back=f"{reverse('run', args=[step['run_id']])}?step={step['node']}",
         required=verb == "mark-successed",
+        ahead=preview_force(actor=actor, step_id=step["id"]) if verb == "mark-successed" else None,
     )
     action = STEP_ACTIONS[verb]
     return _dialog(request, actor, context, lambda **asked: action(actor=actor, step_id=step["id"], **asked))
@@ -174,6 +176,8 @@ def _since(actor: Actor, context: dict[str, Any], seq: int | None) -> list[dict[
 def _told(verb: str, of: str, context: dict[str, Any], answer: dict[str, Any]) -> str:
     if verb == "rerun" and of == "run":
         return _("A new run of the task was accepted.")
+    if "asked" in answer:
+        return _("Another admin was asked to agree; until then nothing changes.")
     state = states.word(answer["status"], of)
     return _("%(subject)s is now %(state)s.") % {"subject": context["subject"], "state": state}
 

@@ -8,55 +8,60 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 # The engine's sentences → how they are told. A sentence that is not listed is shown as it was written.
-_SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = (
-    (
-        re.compile(r"A step ended badly and nothing handled it\."),
-        _("A step ended badly and nothing handled it."),
-    ),
-    (re.compile(r"deadline"), _("deadline passed")),
-    (re.compile(r"An external effect is not settled\."), _("An effect outside is not settled.")),
-    (
-        re.compile(r"The deadline passed while an external effect is not settled\."),
-        _("The deadline passed while an effect outside is not settled."),
-    ),
-    (
-        re.compile(r"Operation (?P<key>.+) on (?P<tool>\S+): receipt unknown\."),
-        _("No receipt for %(key)s from %(tool)s."),
-    ),
-    (
-        re.compile(r"Operation (?P<key>.+): receipt unknown on (?P<tool>\S+)\."),
-        _("No receipt for %(key)s from %(tool)s."),
-    ),
-    (
-        re.compile(r"Operation (?P<key>.+): step (?P<step>\S+) was taken over while its call was under way\."),
-        _("%(step)s was taken over while the call of %(key)s was under way."),
-    ),
-    (re.compile(r"Operation (?P<key>.+) was applied in part\."), _("%(key)s was applied in part.")),
-    (
-        re.compile(r"Operation (?P<key>.+): its tool no longer keeps the key, so not found says nothing\."),
-        _("The tool no longer keeps the key %(key)s, so that “not found” says nothing."),
-    ),
-    (
-        re.compile(r"Operation (?P<key>.+): the tool knows nothing of it, and its contract allows no further send\."),
-        _("The tool knows nothing of %(key)s, and its contract allows no further send."),
-    ),
-    (
-        re.compile(r"Operation (?P<key>.+): the tool knows nothing of it, and its tool cannot tell a second send\."),
-        _("The tool knows nothing of %(key)s, and cannot tell a second send from the first."),
-    ),
-    (
-        re.compile(r"Operation (?P<key>.+) is to be undone by hand: (?P<why>.+)"),
-        _("%(key)s is to be undone by hand: %(why)s"),
-    ),
-    (re.compile(r"Step (?P<step>\S+) cannot go on: (?P<why>.+)"), _("%(step)s cannot go on: %(why)s")),
-    (
-        re.compile(r"Operation (?P<key>.+): its worker was lost after sending\."),
-        _("The worker was lost after sending %(key)s."),
-    ),
-    (
-        re.compile(r"The step was ended while its operation was not settled: (?P<key>.+)\."),
-        _("The step was ended while %(key)s was not settled."),
-    ),
+_SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
+    (re.compile(english), sentence)
+    for english, sentence in (
+        (r"A step ended badly and nothing handled it\.", _("A step ended badly and nothing handled it.")),
+        (r"deadline", _("deadline passed")),
+        (r"An external effect is not settled\.", _("An effect outside is not settled.")),
+        (
+            r"The deadline passed while an external effect is not settled\.",
+            _("The deadline passed while an effect outside is not settled."),
+        ),
+        (r"Operation (?P<key>.+) on (?P<tool>\S+): receipt unknown\.", _("No receipt for %(key)s from %(tool)s.")),
+        (r"Operation (?P<key>.+): receipt unknown on (?P<tool>\S+)\.", _("No receipt for %(key)s from %(tool)s.")),
+        (
+            r"Operation (?P<key>.+): step (?P<step>\S+) was taken over while its call was under way\.",
+            _("%(step)s was taken over while the call of %(key)s was under way."),
+        ),
+        (r"Operation (?P<key>.+) was applied in part\.", _("%(key)s was applied in part.")),
+        (
+            r"Operation (?P<key>.+): its tool no longer keeps the key, so not found says nothing\.",
+            _("The tool no longer keeps the key %(key)s, so that “not found” says nothing."),
+        ),
+        (
+            r"Operation (?P<key>.+): the tool knows nothing of it, and its contract allows no further send\.",
+            _("The tool knows nothing of %(key)s, and its contract allows no further send."),
+        ),
+        (
+            r"Operation (?P<key>.+): the tool knows nothing of it, and its tool cannot tell a second send\.",
+            _("The tool knows nothing of %(key)s, and cannot tell a second send from the first."),
+        ),
+        (r"Operation (?P<key>.+) is to be undone by hand: (?P<why>.+)", _("%(key)s is to be undone by hand: %(why)s")),
+        (r"Step (?P<step>\S+) cannot go on: (?P<why>.+)", _("%(step)s cannot go on: %(why)s")),
+        (
+            r"Operation (?P<key>.+): its worker was lost after sending\.",
+            _("The worker was lost after sending %(key)s."),
+        ),
+        (
+            r"The step was ended while its operation was not settled: (?P<key>.+)\.",
+            _("The step was ended while %(key)s was not settled."),
+        ),
+        (
+            r"A message of (?P<topic>\S+) is in quarantine: (?P<why>.+)",
+            _("A message of %(topic)s is in quarantine: %(why)s"),
+        ),
+        (r"Step (?P<step>\S+) takes its workers down\.", _("%(step)s takes its workers down.")),
+        (r"Invariant (?P<n>\d+) does not hold: (?P<name>.+)\.", _("Invariant %(n)s does not hold: %(name)s.")),
+        (
+            r"The tenant's policy asks for a second person on every forced success\.",
+            _("The tenant's policy asks for a second person on every forced success."),
+        ),
+        (
+            r"The tenant's policy asks for a second person where an effect outside is open\.",
+            _("The tenant's policy asks for a second person where an effect outside is open."),
+        ),
+    )
 )
 
 # The titles of alerts (runtime/worker/maintenance/alerts.py), each with what it is about and how often.

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.access import verbs as v
 from runtime.actions.acting import Act, act_on_step, refuse_ended
 from runtime.actions.base import check_reason
-from runtime.graph.rewind import change_end
+from runtime.actions.forcing import ask_second, force, needs_second
 from runtime.kernel.actor import Actor
 from runtime.machine.rows import StepState
 
@@ -39,8 +39,9 @@ def force_step(
     It grants nothing, writes no Outcome and settles no operation: the run is not completed while one is open. A
     running step is killed first, under a new epoch; event and audit name the attempt that lived. They keep the
     ``evidence`` too, or that there is none. Steps that were skipped because it had failed revive. In a finished run the
-    step is marked and nothing follows. Raises BadInput without a reason, MoveRefused by the law, Stale, NotFound,
-    PermissionDenied.
+    step is marked and nothing follows. Where the tenant's policy wants a second person, another admin is asked, the
+    answer says so (``asked``: {approval_id, why}) and the step stays as it is until they agree. Raises BadInput
+    without a reason, MoveRefused by the law, Stale, NotFound, PermissionDenied.
     """
     seen = check_reason(evidence)
     return act_on_step(
@@ -54,30 +55,7 @@ def force_step(
     )
 
 
-def _force(act: Act, step: StepState, evidence: str) -> StepState:
-    run = act.run
+def _force(act: Act, step: StepState, evidence: str) -> StepState | dict[str, Any]:
     act.read_operations([step])
-    said = {"evidence": evidence or None, "killed_attempt": _living(step)}
-    act.details |= said
-    another_end = step.ended or step.status == "running"
-    if step.status == "running":
-        act.kill(step, by="admin")
-    elif step.status == "unknown":
-        act.doubts += act.operations.get(step.id, [])
-    act.move(step, "mark_successed", by="admin", fence=True, payload=said)
-    if not another_end or run.ended:
-        return step
-    # Its other end was counted, or told, already: what follows is counted anew instead of once more.
-    act.ended.clear()
-    act.load_all()
-    reason = f"{step.node} was forced"
-    act.ended += change_end(run, step.node, act.unit.load, actor=None, reason=reason)
-    return step
-
-
-def _living(step: StepState) -> dict[str, Any] | None:
-    """Return the attempt that runs, for the record: {attempt, owner_epoch, worker_session}; None when none does."""
-    if step.status != "running":
-        return None
-    session = str(step.worker_session_id) if step.worker_session_id else None
-    return {"attempt": step.attempt, "owner_epoch": step.owner_epoch, "worker_session": session}
+    why = needs_second(act, step)
+    return force(act, step, evidence) if why is None else ask_second(act, step, evidence, why)

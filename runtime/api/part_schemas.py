@@ -6,6 +6,9 @@ from typing import Any
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
+_ID: dict[str, Any] = {"type": "string", "format": "uuid"}
+_MAYBE_TEXT: dict[str, Any] = {"anyOf": [_TEXT, {"type": "null"}]}
+_TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
 _REASON: dict[str, Any] = {"type": "string", "maxLength": 2000, "description": "Why, for the audit and the run."}
 _MOST = 2**31 - 1
 
@@ -30,6 +33,38 @@ CALLBACK_BODY: dict[str, Any] = {
     },
 }
 ANSWERS: dict[str, Any] = {
+    "ForcePreview": {
+        "type": "object",
+        "required": [
+            "step_id",
+            "run_id",
+            "node",
+            "status",
+            "version",
+            "why_not",
+            "second",
+            "starts",
+            "may_start",
+            "still_open",
+            "killed_attempt",
+        ],
+        "properties": {
+            "step_id": _ID,
+            "run_id": _ID,
+            "node": _TEXT,
+            "status": _TEXT,
+            "version": {"type": "integer", "minimum": 1},
+            "why_not": {**_MAYBE_TEXT, "description": "Null where the law has the move."},
+            "second": {**_MAYBE_TEXT, "description": "Why another admin has to agree; null: nobody has to."},
+            "starts": _TEXTS,
+            "may_start": {**_TEXTS, "description": "Behind a switch that has not decided."},
+            "still_open": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"id": _ID, "business_key": _TEXT, "status": _TEXT}},
+            },
+            "killed_attempt": {"anyOf": [{"type": "object"}, {"type": "null"}]},
+        },
+    },
     "QueryAsked": {
         "type": "object",
         "required": ["operation_id", "status", "asked"],

@@ -59,6 +59,19 @@ def foresee(run: RunState, step: StepState, *, same_execution: bool) -> Foresigh
     return Foresight(AGAIN, runs, perhaps, _before(run, {step.node, *behind}), under_way)
 
 
+def foresee_forced(run: RunState, step: StepState) -> Foresight:
+    """Return what forcing ``step`` leads to: what waits for it goes on, what was skipped because of it revives."""
+    if run.ended:
+        return Foresight(NOTHING)
+    behind = [name for name in descendants(run.plan, step.node) if _waits(run.steps[name])]
+    runs, perhaps = _walk(run, [step.node, *behind], first=step.node)
+    return Foresight(GOES_ON, runs[1:], perhaps)
+
+
+def _waits(step: StepState) -> bool:
+    return step.status == "waiting" or (step.status == "skipped" and step.cause == "upstream_failed")
+
+
 def _before(run: RunState, going: Collection[str]) -> tuple[str, ...]:
     """Return the steps whose results are read again: they succeeded, and what goes depends on them."""
     needed = {name for one in going for name in ancestors(run.plan, one)} - set(going)

@@ -180,9 +180,7 @@ def move_step(
     row is superseded.
     """
     source = step.status
-    move = law.STEP.get((source, to))
-    if move is None or by not in move.by or step.superseded or _over(run, step, to):
-        raise _refusal(run, step, to, by)
+    check_move(run, step, to, by)
     _before_move(run, step)
     _count(run, step, -1)
     if cause in ASKED if to == "hold" else source == "hold" and step.cause in ASKED:
@@ -218,6 +216,13 @@ def move_step(
     if to in law.STEP_ENDED:
         step.ended_seq = seq
     return seq
+
+
+def check_move(run: RunState, step: StepState, to: str, by: str) -> None:
+    """Raise MoveRefused when the law has no such move, or not for that role, or the row is superseded."""
+    move = law.STEP.get((step.status, to))
+    if move is None or by not in move.by or step.superseded or _over(run, step, to):
+        raise _refusal(run, step, to, by)
 
 
 def _over(run: RunState, step: StepState, to: str) -> bool:

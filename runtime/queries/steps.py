@@ -79,7 +79,8 @@ def read_step(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
 
     ``attempts`` are the newest ATTEMPTS_SHOWN in their order; ``attempts_more`` says whether there are older ones.
     ``checkpoint.output`` is there only with ``payload.read`` (A9.8); its hash always. ``waits_for`` of a parked step is
-    {kind, name, number, until}: the limit, breaker, run or state. Raises NotFound.
+    {kind, name, number, until}: the limit, breaker, run or state. ``forced_by`` of a step marked by hand is {actor,
+    asked_by (where a second person agreed), reason, evidence, from_status, at}. Raises NotFound.
     """
     with reading(actor, v.RUN_READ) as tx:
         rows = tx.dicts("read_step", (step_id,))
@@ -93,6 +94,8 @@ def read_step(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
         step["attempts_more"] = len(attempts) > ATTEMPTS_SHOWN
         step["operations"] = tx.dicts("read_step_operations", (row["run_id"], step_id))
         step["execution_versions"] = tx.dicts("read_step_versions", (row["run_id"], row["node"]))
+        forced = tx.dicts("step_forced", (row["run_id"], step_id)) if row["forced"] else []
+        step["forced_by"] = forced[0] if forced else None
         step["checkpoint"] = _checkpoint(tx, row, open_payload=may(actor, v.PAYLOAD_READ))
         return step
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.models import Tenant
+from runtime.store.tx import tenant_tx
 from tests.support.api import caller, problem
 
 pytestmark = [pytest.mark.req("C6.1", "A2.1"), pytest.mark.django_db(transaction=True)]
@@ -119,3 +121,29 @@ def test_a_wrong_verb_body(admin, body, where):
     step = step_of(admin, run, "send")
     assert problem(admin.post(f"steps/{step['id']}/skip/", body), 400)["where"] == where
     assert step_of(admin, run, "send") == step
+
+
+@pytest.mark.req("A2.6")
+def test_forcing_is_foreseen_and_may_need_another_admin(admin, tenant):
+    run = admin.submit()["run_id"]
+    step = step_of(admin, run, "pack")
+    seen = admin.get(f"steps/{step['id']}/force-preview/").json()
+    assert (seen["node"], seen["version"], seen["why_not"], seen["second"]) == ("pack", step["version"], None, None)
+    assert (seen["starts"], seen["may_start"]) == (["send"], [])
+    assert (seen["still_open"], seen["killed_attempt"]) == ([], None)
+    with tenant_tx(tenant.id, using="owner"):
+        changed = Tenant.objects.using("owner").filter(id=tenant.id)
+        changed.update(settings={"force": {"second_person": "always"}})
+    assert "second person" in admin.get(f"steps/{step['id']}/force-preview/").json()["second"]
+    body = {"expected_version": step["version"], "reason": "seen", "evidence": "ticket 5"}
+    answer = admin.post(f"steps/{step['id']}/mark-successed/", body).json()
+    assert (answer["status"], answer["version"]) == (step["status"], step["version"])
+    other = caller(tenant, "admin")
+    asked = other.get(f"approvals/{answer['asked']['approval_id']}/").json()
+    quoted = {"decision": "approve", "version": asked["version"], "payload_hash": asked["payload_hash"]}
+    assert other.post(f"approvals/{asked['id']}/decide/", quoted).status_code == 200
+    done = admin.get(f"steps/{step['id']}/").json()
+    assert (done["status"], done["forced"]) == ("mark_successed", True)
+    by = done["forced_by"]
+    assert (by["actor"], by["asked_by"], by["evidence"]) == (other.actor.label, admin.actor.label, "ticket 5")
+    assert admin.get(f"steps/{step['id']}/force-preview/").json()["why_not"]

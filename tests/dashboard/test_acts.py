@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from approvals.models import Decision, Request
 from dashboard.pages import verbs
 from runtime.actions.runs import pause_run
-from runtime.models import ApiToken, AuditEntry, Membership
+from runtime.models import ApiToken, AuditEntry, Membership, Tenant
 from runtime.queries.stops import list_stops
 from runtime.store.tx import tenant_tx
 from tests.support.pages import Reader, node
@@ -66,6 +68,34 @@ def test_forcing_asks_for_the_id_a_reason_and_a_look(made, admin):
     page = admin.get(f"/runs/{made.runs['failed']}/?step=a")
     assert "succeeded by hand" in page
     assert "A person set its success." in page
+    assert all(said in page for said in (admin.user.username, "confirmed by phone", "ticket 55810"))
+    assert "1 step by hand" in admin.get(f"/runs/{made.runs['failed']}/events/"), "beside the run's state, on every tab"
+
+
+@pytest.mark.req("A2.6")
+def test_forcing_says_what_follows_which_attempt_ends_and_who_has_to_agree(made, admin):
+    settings = {"force": {"second_person": "always"}}
+    with tenant_tx(made.tenant.id, using="owner"):
+        Tenant.objects.using("owner").filter(id=made.tenant.id).update(settings=settings)
+    engine = made.engine
+    nodes = [node("pay"), node("tell", "pay"), node("file", "tell")]
+    run_id = engine.submit({"format": "quarterdeck/1", "name": "lives", "nodes": nodes}, {})
+    [claimed] = [one for one in engine.claim() if one.run_id == run_id]
+    address = f"/steps/{claimed.step_id}/verbs/mark-successed/"
+    page = admin.get(address)
+    assert f"Attempt {claimed.attempt} runs under epoch {claimed.owner_epoch}." in page
+    assert "Runs from there on: tell, file" in page
+    assert "A second person is needed" in page
+    filled = {**admin.form(page), "reason": "seen", "typed": str(claimed.step_id)[-6:], "checked": "on"}
+    admin.post(address, {**filled, "no_evidence": "on"})
+    assert "Another admin was asked to agree" in admin.get(f"/runs/{run_id}/")
+    assert engine.step(run_id, "pay").status == "running"
+    second = Reader(made.tenant, "admin")
+    with tenant_tx(made.tenant.id):
+        request = Request.objects.get(subject_kind="force")
+    asked = second.get(f"/inbox/{request.id}/")
+    assert "The step is marked as succeeded by hand, for good." in asked
+    assert f"/runs/{run_id}/?step=pay" in asked
 
 
 def test_who_may_not_act_is_told_and_refused(made):

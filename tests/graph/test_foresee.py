@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runtime.graph.foresee import AGAIN, GOES_ON, NEW_RUN, NOTHING, UNDOING, foresee
+from runtime.graph.foresee import AGAIN, GOES_ON, NEW_RUN, NOTHING, UNDOING, foresee, foresee_forced
 from runtime.graph.plan import Plan
 from runtime.machine.rows import RunState, StepState
 from tests.support.specs import tool, workflow
@@ -101,3 +101,18 @@ def test_of_a_join_the_decided_branch_counts():
     ahead = foresee(here, here.steps["which"], same_execution=True)
     assert ahead.how == AGAIN
     assert ahead.runs == ("which",)
+
+
+@pytest.mark.req("A2.6")
+def test_forcing_starts_what_waits_for_the_step_and_revives_what_was_skipped_because_of_it():
+    document = workflow(tool("a"), tool("b", "a"), tool("c", "b"), tool("d"))
+    here = run(document, status="running")
+    here.steps["a"] = step("a", "failed")
+    here.steps["b"] = step("b", "skipped", "upstream_failed")
+    here.steps["c"] = step("c", "skipped", "upstream_failed")
+    ahead = foresee_forced(here, here.steps["a"])
+    assert (ahead.runs, ahead.perhaps) == (("b", "c"), ())
+    here.steps["b"] = step("b", "skipped", "user")
+    assert foresee_forced(here, here.steps["a"]).runs == ("c",), "what a person skipped stays skipped"
+    here.finished_at = NOW
+    assert foresee_forced(here, here.steps["a"]).how == NOTHING, "in a finished run nothing follows"

@@ -13,6 +13,7 @@ from runtime.api.base import PAGING, Endpoint, describe, ref
 from runtime.api.http import json_body, path_id
 from runtime.api.schemas import FORCE_BODY, OBJECT, STEP_VERB_BODY, body, paged
 from runtime.queries import steps as queries
+from runtime.queries.forcing import preview_force
 
 
 class Step(Endpoint):
@@ -40,6 +41,20 @@ class StepAttempts(Endpoint):
         params.done()
         wanted = path_id(step_id, "step")
         return Response(queries.list_attempts(actor=self.actor, step_id=wanted, cursor=cursor, limit=limit).as_json())
+
+
+class ForcePreview(Endpoint):
+    """What forcing a step would do."""
+
+    @describe(
+        "Say what marking a step as succeeded by hand would do",
+        tag="steps",
+        name="preview_force",
+        answers={200: ref("ForcePreview")},
+    )
+    def get(self, request: Request, step_id: str) -> Response:
+        self.params.done()
+        return Response(preview_force(actor=self.actor, step_id=path_id(step_id, "step")))
 
 
 class StepVerb(Endpoint):

@@ -67,6 +67,11 @@ WHERE c.run_id = %s AND c.node = %s AND c.execution_version = %s;
 SELECT id, business_key, status, version, sends, external_ref, intended_at, sent_at, settled_at
 FROM qd_operation WHERE run_id = %s AND step_id = %s ORDER BY id LIMIT 500;
 
+-- name: step_forced
+-- Who marked a step as succeeded by hand, who asked for it, why, and with what evidence.
+SELECT actor, payload->>'asked_by' AS asked_by, reason, payload->>'evidence' AS evidence, from_status, occurred_at AS at
+FROM qd_event WHERE run_id = %s AND step_id = %s AND type = 'STEP_FORCED' ORDER BY seq DESC LIMIT 1;
+
 -- name: read_events
 SELECT seq, type, step_id, node, execution_version, attempt, owner_epoch, version, from_status, to_status, cause,
   actor, reason, payload, input_sha256, output_sha256, manifest_id, schema_version, occurred_at

@@ -17,6 +17,11 @@ SELECT scheduled_at FROM qd_task WHERE id = %s;
 SELECT cause FROM qd_event WHERE run_id = %s AND step_id = %s
   AND (to_status = 'waiting' OR type = 'TIMER_SET') ORDER BY seq DESC LIMIT 1;
 
+-- name: force_asked
+-- Who asked last that a step be forced, why, with what evidence, and in which version they were shown it.
+SELECT actor, reason, payload->>'evidence', (payload->>'version')::int FROM qd_event
+WHERE run_id = %s AND step_id = %s AND type = 'FORCE_ASKED' ORDER BY seq DESC LIMIT 1;
+
 -- name: lock_task_for_run
 -- New runs of one task are made one after the other.
 SELECT t.id, t.workflow_version_id, t.priority, t.pool, t.deadline, t.timeout_seconds, v.spec_sha256
