@@ -87,6 +87,12 @@ FACT = {
     "applied": gettext_lazy("Was it applied?"),
 }
 # What the law and the policy of cases say; their own words are English, the reader's are looked up here.
+    "topic": gettext_lazy("Topic"),
+    "attempts": gettext_lazy("Attempts"),
+    "workers_lost": gettext_lazy("Workers lost with it"),
+    "invariant": gettext_lazy("Invariant"),
+    "breaches": gettext_lazy("Breaches"),
+    "found": gettext_lazy("What was found"),
 SENTENCES = (
     gettext_lazy("The outside says that the effect is absent."),
     gettext_lazy("Nothing outside has confirmed the effect: ask the tool, or say what you saw and where."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,15 +108,24 @@ class Finding:
         return {**body, "covers": one.covers} if one.covers else body
 
 
-def check_invariants(tenants: Iterable[TenantRow], *, sample: int = SAMPLE, using: str = "default") -> list[Finding]:
+def check_invariants(
+    tenants: Iterable[TenantRow],
+    *,
+    sample: int = SAMPLE,
+    using: str = "default",
+    on_breach: Callable[[TenantRow, Invariant, list[tuple[Any, ...]]], object] | None = None,
+) -> list[Finding]:
     """Search for breaches in the given tenants, and in the walls between all of them; one finding per invariant.
 
-    ``sample`` bounds how many runs of a tenant are folded from their events.
+    ``sample`` bounds how many runs of a tenant are folded from their events; ``on_breach`` is told what each search of
+    a tenant's rows found.
     """
     findings = {one.number: Finding(one) for one in INVARIANTS}
     for tenant in tenants:
         for number, rows in breaches_of(tenant.id, sample=sample, using=using):
             findings[number].add(tenant.slug, rows)
+            if on_breach is not None:
+                on_breach(tenant, findings[number].invariant, rows)
     with plain_tx(using=using) as tx:
         for one in INVARIANTS:
             for name in one.walls:

@@ -155,7 +155,7 @@ def test_every_flag_in_the_table_of_commands_exists(line):
 
 
 def test_the_table_of_commands_is_read_as_it_is_written():
-    assert {"law [--out FILE]", "stop list [--standing]", "invariants"} <= set(lines())
+    assert {"law [--out FILE]", "stop list [--standing]", "invariants [--cases]"} <= set(lines())
     assert len(parsers("quarantine list [--state S]|replay ID|discard ID --reason R")) == 4
 
 

@@ -18,6 +18,7 @@ from runtime.graph.plans import plan_of
 from runtime.graph.propagate import go_on, park, propagate, settle
 from runtime.machine.apply import move_step
 from runtime.machine.frame import Frame
+from runtime.machine.needs import need_case
 from runtime.machine.operations import OperationState, move_operation, write_operations
 from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import Array, arrays
@@ -188,6 +189,7 @@ def _return_one(
             "message": f"{losses} workers were lost with it",
         }
         move_step(run, step, "failed", by="reconciler", error=error, reason="the step takes its workers down")
+        need_case(run, "stuck", f"Step {step.node} takes its workers down.", step=step, facts={"workers_lost": losses})
         ended.append((run, step))
         return "failed"
     later = _apart(run, losses)

@@ -66,6 +66,7 @@ def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID) -> str:
     with tenant_tx(tenant_id) as tx:
         if given_up:
             tx.send("quarantine_insert", (uuid7(), problem, message_id, attempts))
+            seams.need_cases(tx, [_poison(topic, problem, attempts)])
         if not problem or given_up:
             tx.send("message_done", (problem or None, message_id, attempts))
         else:
@@ -74,6 +75,17 @@ def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID) -> str:
         log.error("a message goes to quarantine", message=str(message_id), topic=topic, problem=problem)
         return "given_up"
     return "failed" if problem else "sent" if parts else "dropped"
+
+
+def _poison(topic: str, problem: str, attempts: int) -> seams.CaseNeed:
+    """Ask for a person: one case a topic, however many of its messages are kept in quarantine."""
+    return seams.CaseNeed(
+        "poison_message",
+        f"A message of {topic} is in quarantine: {problem}",
+        facts={"topic": topic, "attempts": attempts, "error": {"class": "poison", "message": problem}},
+        source="outbox",
+        fingerprint=f"poison_message:{topic}",
+    )
 
 
 def _compose(tenant_id: uuid.UUID, topic: str, payload: dict[str, Any]) -> list[Mail | Webhook]:
