@@ -17,13 +17,15 @@ from typing import Any
 import structlog
 from django.db.models import Q
 
+from repair.actions.base import there
 from repair.actions.bulk import move_bulk
 from repair.actions.claim import claim_case, release_case
+from repair.actions.investigate import ask_tool
 from repair.actions.propose import keep_pending, propose_resolution
 from repair.actions.resolve import resolve_case, review_proposal
 from repair.bulk_watch import look
-from repair.errors import CaseResolved, OtherCaseVersion
-from repair.foresight import reference_of
+from repair.errors import CaseResolved, NotPermitted, OtherCaseVersion
+from repair.foresight import asks_first, reference_of
 from repair.law import (
     BROKEN,
     CARRIED_OUT,
@@ -37,6 +39,8 @@ from repair.law import (
     RUNNING,
     TODO,
     WORKING,
+    permitted,
+    why_not,
 )
 from repair.models import BulkItem, BulkRepair, Case
 from runtime.access.identity import actor_in_tenant
@@ -44,6 +48,7 @@ from runtime.actions.base import frame
 from runtime.kernel.actor import Actor, engine
 from runtime.kernel.errors import BadInput, Conflict, QuarterdeckError, Unavailable
 from runtime.store.tx import tenant_tx
+from runtime.tools.registry import tool_of
 from runtime.worker.maintenance.each import attempt_due
 
 log = structlog.get_logger(__name__)
@@ -148,7 +153,6 @@ def _carry(tenant_id: uuid.UUID, taken: Taken) -> dict[str, Any]:
     person = actor_in_tenant(tenant_id, taken.by)
     with tenant_tx(tenant_id) as tx:
         case, now = Case.objects.get(id=taken.case_id), tx.now()
-        reference = reference_of(case) if taken.resolution == RECORD_SUCCESS else None
     if case.state == RESOLVED:
         if case.proposal_id == taken.item_id:
             return {"state": case.state, "resolution": case.resolution, "run_id": str(case.run_id)}
@@ -161,7 +165,8 @@ def _carry(tenant_id: uuid.UUID, taken: Taken) -> dict[str, Any]:
                 actor=person, case_id=case.id, due_at=due_at, reason=taken.reason, expected_version=None
             )
         else:
-            answer = _resolve(tenant_id, person, case, taken, reference)
+            arguments = _reference(tenant_id, person, case, taken) if taken.resolution == RECORD_SUCCESS else {}
+            answer = _resolve(tenant_id, person, case, taken, arguments)
     except Unavailable:
         raise
     except QuarterdeckError:
@@ -185,16 +190,34 @@ def _claim(person: Actor, case: Case, taken: Taken) -> bool:
     return not answer["replayed"]
 
 
-def _resolve(tenant_id: uuid.UUID, person: Actor, case: Case, taken: Taken, reference: str | None) -> dict[str, Any]:
-    if taken.resolution == RECORD_SUCCESS and reference is None:
+def _reference(tenant_id: uuid.UUID, person: Actor, case: Case, taken: Taken) -> dict[str, str]:
+    """Return the arguments of a recorded success: the reference somebody told, or what the tool says of the key now."""
+    with tenant_tx(tenant_id) as tx:
+        reference = reference_of(case)
+        contract = tool_of(tx, case.tool).contract if case.tool else None
+    if asks_first(case, contract, known=reference is not None):
+        ask_tool(actor=person, case_id=case.id, expected_version=None, reason=taken.reason)
+        with tenant_tx(tenant_id):
+            case = Case.objects.get(id=case.id)
+            reference = reference_of(case)
+        if (reason := why_not(RECORD_SUCCESS, case.recovery, case.answer)) is not None:
+            allowed = sorted(permitted(case.recovery, case.answer))
+            raise NotPermitted(reason, permitted=allowed, answer=case.answer, **there(case))
+    if reference is None:
         raise BadInput("Nobody has said which reference it has outside.", where="/arguments/external_ref")
+    return {"external_ref": reference}
+
+
+def _resolve(
+    tenant_id: uuid.UUID, person: Actor, case: Case, taken: Taken, arguments: dict[str, str]
+) -> dict[str, Any]:
     said = propose_resolution(
         actor=person,
         case_id=case.id,
         resolution=taken.resolution,
         reason=taken.reason,
         expected_version=None,
-        arguments={"external_ref": reference} if taken.resolution == RECORD_SUCCESS else {},
+        arguments=arguments,
         repair_id=taken.item_id,
     )
     if not said["needs_review"]:

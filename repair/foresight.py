@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from repair.law import COMPENSATE, HELD, KEEP_PENDING, RECORD_SUCCESS, why_not
+from repair.law import COMPENSATE, DONE, HELD, KEEP_PENDING, RECORD_SUCCESS, UNKNOWN, UNREACHABLE, why_not
 from repair.models import Case, Fact
 from repair.policy import needs_second, policy_of
 from repair.undoing import why_not_undone
@@ -21,7 +21,10 @@ _NO_REFERENCE = "Nobody has said which reference it has outside."
 
 
 def foresee_items(tx: Tx, actor: Actor, resolution: str, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Return {why_not, second} for each case, in their order; the carrying out decides anew, under the lock."""
+    """Return {why_not, second, asks} for each case, in their order; the carrying out decides anew, under the lock.
+
+    ``asks``: its success is recorded by what the tool says of its key when the case's turn comes, or not at all.
+    """
     policy = policy_of(tx.tenant_id)
     contracts = {tool: _contract(tx, tool) for tool in {case.tool for case in cases}}
     known = _references(cases) if resolution == RECORD_SUCCESS else set()
@@ -30,12 +33,13 @@ def foresee_items(tx: Tx, actor: Actor, resolution: str, cases: Sequence[Case]) 
     for case in cases:
         contract = contracts[case.tool]
         why = _held_by_another(actor, case)
-        if why is None and resolution != KEEP_PENDING:
+        asks = resolution == RECORD_SUCCESS and asks_first(case, contract, known=case.id in known)
+        if why is None and not asks and resolution != KEEP_PENDING:
             why = why_not(resolution, case.recovery, case.answer)
         if why is None and resolution == COMPENSATE:
             plan = plan_of(tx, versions[case.run_id]) if case.run_id in versions else None
             why = why_not_undone(plan, case.node, contract.compensation if contract else None)
-        if why is None and resolution == RECORD_SUCCESS and case.id not in known:
+        if why is None and not asks and resolution == RECORD_SUCCESS and case.id not in known:
             why = _NO_REFERENCE
         second = None
         if resolution != KEEP_PENDING:
@@ -44,10 +48,16 @@ def foresee_items(tx: Tx, actor: Actor, resolution: str, cases: Sequence[Case]) 
                 resolution,
                 recovery=case.recovery,
                 idempotency=contract.idempotency if contract else "none",
-                answered_by=case.answered_by,
+                answered_by="query" if asks else case.answered_by,
             )
-        found.append({"why_not": why, "second": second})
+        found.append({"why_not": why, "second": second, "asks": asks})
     return found
+
+
+def asks_first(case: Case, contract: ToolContract | None, *, known: bool) -> bool:
+    """Whether the tool can be asked for what nobody has said of the effect; ``known``: its reference was told."""
+    askable = case.operation_id is not None and contract is not None and bool(contract.query)
+    return askable and (case.answer in (UNKNOWN, UNREACHABLE) or (case.answer == DONE and not known))
 
 
 def reference_of(case: Case) -> str | None:

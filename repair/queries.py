@@ -31,7 +31,8 @@ LISTED = [
     "answered_at", "owner", "owner_epoch", "claimed_at", "opened_by", "opened_at", "due_at", "escalations",
     "escalated_to", "resolution", "resolved_by", "resolved_at", "verified_by",
 ]  # fmt: skip
-FACET_BOUND = 5_000
+CHAIN = ("seq", "type", "from_status", "to_status", "cause", "attempt", "owner_epoch", "actor", "occurred_at")
+FACET_BOUND, MOST_EVENTS = 5_000, 50
 
 
 def _filtered(actor: Actor, **wanted: Any) -> QuerySet[Case]:
@@ -144,9 +145,10 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
     """Return one case as a list does, and with it what a person decides by.
 
     {…, confirmed [fact], doubts [fact], entries, proposals, moves [{resolution, permitted, why_not, second}], contract,
-    operation, run, step, epochs, stale, alike (a number), verification, runbook, now}. A fact: {name, value, source,
-    observed_at}. A doubt that a later certain fact of the same name ended is left out. Raises NotFound. Verb
-    ``repair.read``.
+    operation, run, step, epochs, stale, chain, left, alike (a number), verification, runbook, now}. A fact: {name,
+    value, source, observed_at}. A doubt that a later certain fact of the same name ended is left out. ``chain`` are the
+    step's newest events, oldest first, by which it got here; ``left`` is {deadline, attempts}: until when the run may
+    go on, and how many of its contract's attempts the step has not made. Raises NotFound. Verb ``repair.read``.
     """
     with reading(actor, READ) as tx:
         now = tx.now()
@@ -217,7 +219,7 @@ def _add_subject(tx: Tx, case: dict[str, Any]) -> None:
         if case["run_id"]
         else None
     )
-    case["step"], case["epochs"], case["stale"] = None, [], []
+    case["step"], case["epochs"], case["stale"], case["chain"] = None, [], [], []
     if case["step_id"]:
         steps = tx.dicts("case_step", (case["step_id"],))
         case["step"] = steps[0] if steps else None
@@ -227,11 +229,24 @@ def _add_subject(tx: Tx, case: dict[str, Any]) -> None:
             .order_by("seq")
             .values("seq", "payload", "occurred_at")[:50]
         )
+        newest = Event.objects.filter(run_id=case["run_id"], step_id=case["step_id"]).order_by("-seq")
+        case["chain"] = list(newest.values(*CHAIN)[:MOST_EVENTS])[::-1]
     case["operation"] = None
     if case["operation_id"]:
         rows = tx.dicts("case_operation", (case["operation_id"],))
         case["operation"] = rows[0] if rows else None
     case["contract"] = _contract(tx, case["tool"])
+    case["left"] = _left(case)
+
+
+def _left(case: dict[str, Any]) -> dict[str, Any]:
+    """Return what of its time and tries is left; nothing meters money yet."""
+    most = (case["contract"] or {}).get("retry", {}).get("max_attempts", 1)
+    tried = case["step"]["attempt"] if case["step"] else None
+    return {
+        "deadline": case["run"]["deadline"] if case["run"] else None,
+        "attempts": None if tried is None else max(0, int(most) - tried),
+    }
 
 
 def _contract(tx: Tx, tool: str) -> dict[str, Any] | None:

@@ -7,6 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from repair.board import board as effects
+
 KIND = {
     "operation_unknown": gettext_lazy("Effect unknown"),
     "operation_conflicts": gettext_lazy("Effect conflicts"),
@@ -85,14 +87,14 @@ FACT = {
     "owner_epoch": gettext_lazy("Older epochs can't write any more"),
     "effects_applied": gettext_lazy("Effects that were applied"),
     "applied": gettext_lazy("Was it applied?"),
-}
-# What the law and the policy of cases say; their own words are English, the reader's are looked up here.
     "topic": gettext_lazy("Topic"),
     "attempts": gettext_lazy("Attempts"),
     "workers_lost": gettext_lazy("Workers lost with it"),
     "invariant": gettext_lazy("Invariant"),
     "breaches": gettext_lazy("Breaches"),
     "found": gettext_lazy("What was found"),
+}
+# What the law and the policy of cases say; their own words are English, the reader's are looked up here.
 SENTENCES = (
     gettext_lazy("The outside says that the effect is absent."),
     gettext_lazy("Nothing outside has confirmed the effect: ask the tool, or say what you saw and where."),
@@ -261,61 +263,11 @@ BOARD = {
     "written_off": gettext_lazy("written off"),
     "undoing": gettext_lazy("undoes another effect"),
 }
-_UNDOES = "undo:"
 
 
 def board(operations: list[dict[str, Any]], cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return every effect of a run with what became of it: {operation, word, owner, case, undone_by}; doubts first.
-
-    ``undone_by`` is the newest operation that undoes it, None where none was sent.
-    """
-    undone: dict[str, dict[str, Any]] = {}
-    for one in operations:
-        if _undoes(one):
-            undone[_undone_key(one["business_key"], operations)] = one
-    about: dict[Any, dict[str, Any]] = {}
-    for one in sorted(cases, key=lambda case: case["state"] == "resolved"):
-        about.setdefault(one["operation_id"], one)
-    order = list(BOARD)[::-1]
-    rows = []
-    for one in operations:
-        case, kind = about.get(one["id"]), _stands(one)
-        rows.append(
-            {
-                "operation": one,
-                "kind": kind,
-                "word": BOARD[kind],
-                "case": case,
-                "owner": case["owner"] or case["resolved_by"] if case else None,
-                "undone_by": undone.get(one.get("business_key", "")),
-            }
-        )
-    return sorted(rows, key=lambda row: (row["kind"] not in ("unknown", "failed"), order.index(row["kind"])))
-
-
-def _undoes(operation: dict[str, Any]) -> bool:
-    """Whether the operation was sent by a step that undoes an effect: no node of a workflow has such a name."""
-    return str(operation.get("node") or "").startswith(("undo:", "undo@"))
-
-
-def _undone_key(key: str, operations: list[dict[str, Any]]) -> str:
-    """Return the key of the effect that an undoing's key is made from; a further try has a number behind it."""
-    rest = key.removeprefix(_UNDOES)
-    known = {one.get("business_key") for one in operations}
-    return rest if rest in known else rest.rpartition(":")[0]
-
-
-def _stands(operation: dict[str, Any]) -> str:
-    status = operation["status"]
-    if status == "succeeded" and _undoes(operation):
-        return "undoing"
-    if status in ("succeeded", "partially_applied"):
-        return "done" if operation["consistency"]["compensation"] else "irreversible"
-    if status in ("compensating", "compensated", "written_off"):
-        return str(status)
-    if status == "compensation_failed":
-        return "failed"
-    return "absent" if status in ("absent", "refused", "void", "intended") else "unknown"
+    """Return the compensation board's rows with the ``word`` of what became of each effect."""
+    return [{**row, "word": BOARD[row["kind"]]} for row in effects(operations, cases)]
 
 
 def reference_of(case: dict[str, Any]) -> str:

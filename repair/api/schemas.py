@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from repair.actions.resolve import DECISIONS
+from repair.board import EVIDENCE, STANDS
 from repair.law import ANSWERS, RESOLUTIONS, SETTLED, STATES
 from runtime.api.schemas import ANY, COUNT, ID, OBJECT, TEXT, TIME, many, maybe, shape
 from runtime.kernel.seams import CASE_KINDS
@@ -86,6 +87,28 @@ LISTED: dict[str, Any] = {
     "resolved_at": maybe(TIME),
     "verified_by": maybe(TEXT),
 }
+EFFECTS = shape(
+    {
+        "items": many(
+            shape(
+                {
+                    "operation_id": ID,
+                    "business_key": TEXT,
+                    "node": TEXT,
+                    "tool": TEXT,
+                    "status": TEXT,
+                    "stands": {"enum": list(STANDS)},
+                    "evidence": shape(dict.fromkeys(EVIDENCE, ANY)),
+                    "owner": maybe(TEXT),
+                    "case_id": maybe(ID),
+                    "case_state": maybe({"enum": list(STATES)}),
+                    "undone_by": maybe(OBJECT),
+                }
+            )
+        ),
+        "more": _FLAG,
+    }
+)
 RUNBOOK: dict[str, Any] = {
     "tool": TEXT,
     "error_class": TEXT,
@@ -123,6 +146,8 @@ WHOLE = shape(
         "step": maybe(OBJECT),
         "epochs": many(OBJECT),
         "stale": many(OBJECT),
+        "chain": many(OBJECT),
+        "left": shape({"deadline": maybe(TIME), "attempts": maybe(COUNT)}),
         "alike": COUNT,
         "runbook": maybe(shape(RUNBOOK)),
         "verification": maybe(

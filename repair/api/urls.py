@@ -17,6 +17,7 @@ urlpatterns = [
     path("bulk-repairs/<str:bulk_id>/abort/", bulk.Abort.as_view()),
     path("runbooks/", runbooks.Runbooks.as_view()),
     path("runbooks/versions/", runbooks.Versions.as_view()),
+    path("runs/<str:run_id>/effects/", views.RunEffects.as_view()),
     path("repairs/<str:repair_id>/", views.Repair.as_view()),
     path("repairs/<str:repair_id>/claim/", views.Claim.as_view()),
     path("repairs/<str:repair_id>/release/", views.Release.as_view()),

@@ -17,6 +17,7 @@ from repair.actions.open import open_case
 from repair.actions.propose import keep_pending, propose_resolution
 from repair.actions.resolve import resolve_case, review_proposal
 from repair.api import schemas
+from repair.board import effects_of_run
 from repair.law import STATES
 from repair.resuming import preview_resume
 from repair.verbs import OPEN, REVIEW, WORK
@@ -124,6 +125,20 @@ class ResumePreview(Endpoint):
     def get(self, request: Request, repair_id: str) -> Response:
         self.params.done()
         return Response(preview_resume(actor=self.actor, case_id=path_id(repair_id, "case")))
+
+
+class RunEffects(Endpoint):
+    """The compensation board of a run."""
+
+    @describe(
+        "List every effect of a run: what became of it, on what evidence, whose it is; doubts first",
+        tag="repairs",
+        name="list_effects",
+        answers={200: schemas.EFFECTS},
+    )
+    def get(self, request: Request, run_id: str) -> Response:
+        self.params.done()
+        return Response(effects_of_run(actor=self.actor, run_id=path_id(run_id, "run")))
 
 
 class CaseVerb(Endpoint):

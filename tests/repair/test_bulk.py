@@ -294,6 +294,31 @@ def test_cases_are_kept_pending_and_recorded_by_the_reference_somebody_told(desk
     assert (desk.operation(runs[0]).status, desk.operation(runs[0]).external_ref) == ("succeeded", "P-77")
 
 
+def test_successes_are_recorded_by_what_the_tool_says_of_each_key(desk, clock):
+    there = [desk.lost("query", payee="there") for _ in range(2)]
+    gone = desk.lost("query", payee="gone")
+    for run_id in (*there, gone):
+        desk.opened(run_id, "pay")
+    said = prepare(desk, "record_success", filter={"tool": "desk.query@1"})
+    # Nobody's word stands for the tool's, so no second person is needed; what it says is seen when its turn comes.
+    assert (said["total"], said["left_out"], said["needs_review"]) == (3, 0, False)
+    bulk_id = begin(desk, said)
+    carry(desk, clock, 6)
+    shown = {str(one["run_id"]): one for one in get_bulk(actor=desk.oncall, bulk_id=bulk_id)["items"]}
+    assert [shown[str(run_id)]["state"] for run_id in there] == ["done", "done"]
+    for run_id in there:
+        operation = desk.operation(run_id)
+        assert (operation.status, operation.external_ref) == ("succeeded", f"P-{operation.business_key}")
+        assert (operation.sends, desk.run(run_id).status) == (1, "completed")
+        [case] = desk.cases(run_id, resolved=True)
+        assert (case.answered_by, case.verified_by) == ("query", "query")
+    refused = shown[str(gone)]
+    assert (refused["state"], refused["result"]["code"]) == ("refused", "resolution_refused")
+    case = desk.case(gone)
+    assert (case["state"], case["answer"], case["answered_by"]) == ("open", "absent", "query")
+    assert desk.operation(gone).sends == 1
+
+
 def test_two_schedulers_carry_each_item_out_once(desk, clock):
     runs = absent(desk, 6)
     bulk_id = begin(desk, prepare(desk, per_minute=600))

@@ -14,6 +14,8 @@ from runtime.actions.base import frame
 from runtime.kernel.actor import engine
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
+from tests.support.api import caller, problem
+from tests.support.pages import Reader
 
 pytestmark = [pytest.mark.req("C8.4"), pytest.mark.django_db(transaction=True)]
 
@@ -83,3 +85,50 @@ def test_the_board_names_the_open_case_of_an_effect_before_an_older_one(desk):
         assert str(row["case"]["id"]) == opened["case_id"]
     with tenant_tx(desk.tenant.id):
         assert Case.objects.filter(run_id=run_id).count() == 2
+
+
+@pytest.mark.req("C4.5", "B9.2")
+def test_every_effect_of_a_run_is_told_with_its_evidence_and_owner(desk, other_tenant):
+    run_id = desk.lost("compensable")
+    ada, viewer = caller(desk.tenant, "oncall"), caller(desk.tenant, "viewer")
+    [row] = ada.get(f"runs/{run_id}/effects/").json()["items"]
+    assert (row["stands"], row["owner"], row["case_state"]) == ("unknown", None, "open")
+    assert (row["evidence"]["sends"], row["evidence"]["external_ref"], row["undone_by"]) == (1, None, None)
+    case = desk.saw(desk.taken(run_id), "done")
+    assert ada.get(f"runs/{run_id}/effects/").json()["items"][0]["owner"] == desk.oncall.label
+    desk.finish_case(case, "record_success")
+    [row] = viewer.get(f"runs/{run_id}/effects/").json()["items"]
+    assert (row["stands"], row["evidence"]["external_ref"], row["case_id"]) == ("done", "P-77", str(case["id"]))
+    assert row["evidence"]["settled_at"]
+    problem(caller(other_tenant, "admin").get(f"runs/{run_id}/effects/"), 404, "not_found")
+
+
+@pytest.mark.req("C4.5", "B9.2")
+def test_the_board_follows_an_undoing_to_its_end(desk):
+    admin = caller(desk.tenant, "admin")
+    run_id = desk.lost("compensable")
+    desk.finish_case(desk.saw(desk.taken(run_id), "done"), "compensate")
+
+    def stands() -> dict[str, str]:
+        return {row["node"]: row["stands"] for row in admin.get(f"runs/{run_id}/effects/").json()["items"]}
+
+    assert stands() == {"pay": "compensating"}
+    desk.work()
+    assert stands() == {"pay": "compensated", "undo:pay": "undoing"}
+    items = admin.get(f"runs/{run_id}/effects/").json()["items"]
+    [pay] = [row for row in items if row["node"] == "pay"]
+    [undo] = [row for row in items if row["node"] == "undo:pay"]
+    assert (pay["undone_by"]["operation_id"], pay["undone_by"]["status"]) == (undo["operation_id"], "succeeded")
+
+
+def test_a_case_tells_how_it_got_here_and_what_is_left_of_its_tries(desk):
+    run_id = desk.lost("human")
+    case = desk.case(run_id)
+    assert [one["type"] for one in case["chain"]] == desk.types(run_id, "pay")
+    assert case["chain"][-1]["to_status"] == "unknown"
+    assert [one["seq"] for one in case["chain"]] == sorted(one["seq"] for one in case["chain"])
+    most = case["contract"]["retry"].get("max_attempts", 1)
+    assert case["left"] == {"deadline": None, "attempts": most - desk.step(run_id, "pay").attempt}
+    page = Reader(desk.tenant, "oncall").get(f"/repairs/{case['id']}/")
+    assert "How it got here" in page
+    assert all(one["type"] in page for one in case["chain"])
