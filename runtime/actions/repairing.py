@@ -47,22 +47,20 @@ def take_over(act: Act, step: StepState, operation: OperationState | None) -> in
         return step.owner_epoch
     if step.status == "running":
         act.move(step, "unknown", by="engine", cause="taken_over", fence=True)
-        if operation is not None and operation.status == "sent":
-            move_operation(run, step, operation, "unknown", by="engine", actor=act.label, reason="taken over")
-        elif operation is None:
-            _own_what_was_sent(act, step)
+        if operation is None:
+            act.read_operations([step])
+        for sent in [operation] if operation is not None else act.operations.get(step.id, ()):
+            _doubt_what_was_sent(act, step, sent)
     else:
         fence_step(run, step, actor=act.label, reason=act.reason)
     return step.owner_epoch
 
 
-def _own_what_was_sent(act: Act, step: StepState) -> None:
-    """Give what the step's worker sent since the case was opened an owner: it is asked about, or a person's."""
-    act.read_operations([step])
-    for operation in act.operations.get(step.id, ()):
-        if operation.status == "sent":
-            move_operation(act.run, step, operation, "unknown", by="engine", actor=act.label, reason="taken over")
-            own_the_doubt(act.run, operation, f"step {step.node} was taken over while its call was under way")
+def _doubt_what_was_sent(act: Act, step: StepState, operation: OperationState) -> None:
+    """Give what the step's worker has sent a next query time, or its run an owner, however the case came about."""
+    if operation.status == "sent":
+        move_operation(act.run, step, operation, "unknown", by="engine", actor=act.label, reason="taken over")
+        own_the_doubt(act.run, operation, f"step {step.node} was taken over while its call was under way")
 
 
 def effect_applied(act: Act, operation: OperationState, *, reference: str | None, stored: bytes) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,20 +10,10 @@ import pytest
 from tests.faults.conftest import SHORT_LEASE
 from tests.support.nodes import node, sleeping
 from tests.support.specs import tool
-from tests.support.workers import python_tool, told, until
+from tests.support.workers import frozen, python_tool, told, until
 
 pytestmark = [pytest.mark.faults, pytest.mark.req("C2.9")]
 SERVER = Path(__file__).resolve().parents[1] / "support" / "mcp_tool.py"
-
-
-@contextmanager
-def frozen(pid: int) -> Iterator[None]:
-    """Stop a process for the block."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_late_submit_changes_nothing(stack_of, desk):

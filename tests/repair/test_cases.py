@@ -28,6 +28,7 @@ from runtime.actions.runs import cancel_run
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied
 from runtime.models import Outbox
+from runtime.queries.invariants import breaches_of
 from runtime.queries.people import list_audit
 from runtime.queries.steps import read_step
 from runtime.store.tx import tenant_tx
@@ -73,6 +74,9 @@ def test_the_claim_takes_a_new_epoch_and_a_late_report_changes_nothing(desk):
     step = desk.step(run_id, "a")
     assert (step.status, step.cause, step.owner_epoch) == ("unknown", "taken_over", before + 1)
     assert (answer["owner_epoch"], answer["epoch_before"]) == (before + 1, before)
+    # What its worker had sent is nobody's doubt but the owner's: the run says so, and waits for no worker.
+    assert (desk.operation(run_id).status, breaches_of(desk.tenant.id)) == ("unknown", [])
+    assert desk.run(run_id).attention is not None
     desk.report(claimed, "succeeded", operation_status="succeeded", external_ref="P-1")
     assert desk.step(run_id, "a").status == "unknown"
     assert desk.operation(run_id).status == "unknown"
