@@ -17,7 +17,7 @@ from dashboard.presenters import repair_ahead as ahead
 from dashboard.presenters import repairs as words
 from dashboard.presenters.markdown import markdown
 from repair import queries
-from repair.actions.claim import claim_case, hand_over_case, release_case
+from repair.actions.claim import claim_case, hand_over_case, hands_over_others, release_case
 from repair.actions.investigate import ask_tool, record_answer
 from repair.actions.open import open_case
 from repair.actions.propose import keep_pending, propose_resolution
@@ -109,6 +109,7 @@ def _show(
 ) -> HttpResponse:
     case = queries.get_case(actor=actor, case_id=case_id)
     mine = case["state"] in HELD and case["owner"] == actor.label
+    may_hand = mine or (case["state"] in HELD and may(actor, WORK) and hands_over_others(actor))
     proposal = next((one for one in case["proposals"] if one["id"] == case["proposal_id"]), None)
     may_review = (
         case["state"] == "reviewing"
@@ -141,7 +142,8 @@ def _show(
         "may_review": may_review,
         "may_claim": case["state"] == "open" and may(actor, WORK),
         "queryable": case["operation"] is not None and bool((case["contract"] or {}).get("query")),
-        "members": _members(actor) if mine else [],
+        "may_hand": may_hand,
+        "members": _members(actor, case["owner"]) if may_hand else [],
         "repair_id": uuid7(),
         "problem": problem,
         "typed": typed or {},
@@ -154,13 +156,12 @@ def _ahead(actor: Actor, case: dict[str, Any]) -> dict[str, Any] | None:
     return ahead.ahead(preview_resume(actor=actor, case_id=case["id"])) if ahead.may_resume(case) else None
 
 
-def _members(actor: Actor) -> list[str]:
-    """Return the names of those to whom a case can be handed."""
+def _members(actor: Actor, owner: str) -> list[str]:
+    """Return the names of those to whom a case can be handed: all who work on repairs but its owner."""
     if not may(actor, v.MEMBER_READ):
         return []
-    label = actor.name
-    rows = list_members(actor=actor)
-    return sorted(one["username"] for one in rows if one["role"] in ("oncall", "admin") and one["username"] != label)
+    names = [one["username"] for one in list_members(actor=actor) if one["role"] in ("oncall", "admin")]
+    return sorted(name for name in names if f"user:{name}" != owner)
 
 
 @page(READ, section="repairs", methods=("POST",))

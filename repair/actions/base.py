@@ -168,7 +168,7 @@ def act_on_case(
                 raise CaseResolved(f"It was resolved by {case.resolved_by}: {case.resolution}.", **there(case))
             if expected_version is not None and expected_version != case.version:
                 said = f"The case is {case.state} in version {case.version}; you were shown version {expected_version}."
-                raise OtherCaseVersion(said, **there(case))
+                raise OtherCaseVersion(said + _whose(case, actor), **there(case))
             before = {"state": case.state, "version": case.version, "owner": case.owner}
             more = do(desk)
             desk.close()
@@ -187,6 +187,13 @@ def act_on_case(
             return answer_of(case, **more)
 
     return insist(once)
+
+
+def _whose(case: Case, actor: Actor) -> str:
+    """Return who holds the case since when, where that is somebody else."""
+    if case.owner in (None, actor.label) or case.claimed_at is None:
+        return ""
+    return f" {case.owner} holds it since {case.claimed_at.isoformat(timespec='seconds')}."
 
 
 def _plain(more: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def hand_over_case(
     user_id, label = _member(actor, to)
 
     def hand_over(desk: Desk) -> dict[str, Any]:
-        if not _is_admin(desk.actor):
+        if not hands_over_others(desk.actor):
             desk.insist_on_owner()
         before, owner = desk.case.owner_epoch, desk.case.owner
         _own(desk, label, user_id)
@@ -126,7 +126,8 @@ def hand_over_case(
     )
 
 
-def _is_admin(actor: Actor) -> bool:
+def hands_over_others(actor: Actor) -> bool:
+    """Whether the actor may hand over a case that somebody else holds: an admin, when its owner cannot be reached."""
     return actor.user_id is not None and role_in(actor.tenant_id, actor.user_id) == "admin"
 
 

@@ -44,13 +44,15 @@ class Screen:
         user.save(using="owner", update_fields=["password"])
         return user.username
 
-    def sign_in(self, role: str) -> None:
-        """Sign in through the form."""
+    def sign_in(self, role: str) -> str:
+        """Sign in through the form as a new member; returns their name."""
+        name = self.person(role)
         self.page.goto(f"{self.site.url}/sign-in/")
-        self.page.fill("[name=username]", self.person(role))
+        self.page.fill("[name=username]", name)
         self.page.fill("[name=password]", PASSWORD)
         self.page.click("button.btn-primary")
         self.page.wait_for_url("**/now/")
+        return name
 
     def open(self, path: str) -> Page:
         """Open a page and wait until its scripts have run."""
