@@ -34,7 +34,7 @@ from tests.support.shop import Shop
 from tests.support.workers import Desk, Stack, frozen, until
 
 SERVER = Path(__file__).resolve().parents[1] / "support" / "mcp_tool.py"
-ROUNDS = int(os.environ.get("QUARTERDECK_ROUNDS", "200"))
+ROUNDS = int(os.environ.get("FROZEN_ROUNDS", "200"))
 TOGETHER = 20
 # Where the worker stands when it is stopped: the intent is committed and no byte is sent; the call was delivered and
 # nothing is applied yet; it is applied and the answer is on its way.
@@ -200,7 +200,7 @@ def freeze(bench: Bench, rounds: list[Round], order: random.Random) -> None:
 @pytest.mark.timeout(1500)
 @pytest.mark.req("C2.9", "C8.2", "C8.4")
 def test_a_frozen_worker_never_undoes_what_a_repair_decided(stack_of, desk, shop, tmp_path):
-    seed = int(os.environ.get("QUARTERDECK_SEED", uuid.uuid4().int % 1_000_000))
+    seed = int(os.environ.get("FROZEN_SEED", uuid.uuid4().int % 1_000_000))
     print(f"seed {seed}")
     order = random.Random(seed)
     bench = Bench(stack_of(workers=2), desk, shop, tmp_path)
