@@ -1,13 +1,15 @@
-"""Names in the environment that mean nothing to us, found before a typing error is taken for a setting."""
+"""What of the environment cannot be meant, found at the start: names nobody reads, packages that a setting needs."""
 
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 from dataclasses import fields
 from typing import Any
 
-from django.core.checks import CheckMessage, Warning, register
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
 
 from runtime.kernel.conf import Conf
 
@@ -30,3 +32,15 @@ def check_names(**kwargs: Any) -> list[CheckMessage]:
         hint = f"Did you mean {near[0]}?" if near else "The variables are listed in README, Configuration."
         found.append(Warning(f"{name} means nothing here.", hint=hint, id="quarterdeck.W101"))
     return found
+
+
+@register("quarterdeck")
+def check_redis(**kwargs: Any) -> list[CheckMessage]:
+    """E102: REDIS_URL without the packages of the extra ``redis``; every socket and every cached value would fail."""
+    missing = [name for name in ("redis", "channels_redis") if importlib.util.find_spec(name) is None]
+    if not settings.REDIS_URL or not missing:
+        return []
+    hint = "Install the extra redis (channels-redis and redis), or take REDIS_URL away."
+    return [
+        Error(f"REDIS_URL is set, and {' and '.join(missing)} cannot be imported.", hint=hint, id="quarterdeck.E102")
+    ]

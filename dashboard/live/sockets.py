@@ -11,7 +11,8 @@ WINDOW patches are on their way to it: a reader that falls behind is sent nothin
 MAX_BACKLOG bytes. So nothing piles up here for anybody who is slow.
 
 A refusal is a ``problem`` (the members of RFC 9457) followed by a close: 4401 no credential, 4403 not permitted (also
-when a right is taken away later), 4404 no such run, 4410 cursor expired, 4400 bad request, 4503 the database is away.
+when a right is taken away later), 4404 no such run, 4410 cursor expired, 4400 bad request, 4503 the database or
+the channel layer is away.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import psycopg
+import structlog
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import Error as DjangoError
 
@@ -39,6 +41,8 @@ from runtime.kernel.errors import BadInput, CursorExpired, NotFound, PermissionD
 from runtime.kernel.ids import parse_uuid
 from runtime.queries.graphs import read_patch
 
+log = structlog.get_logger(__name__)
+
 WINDOW = 64
 MAX_BACKLOG = 4_000_000
 MAX_MESSAGE = 1_000
@@ -51,12 +55,28 @@ class RunSocket(AsyncWebsocketConsumer):
     run_id: uuid.UUID
     actor: Actor
     credential: Credential
+    accepted = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve the socket; refuse it with 4503 when the channel layer gives none, before it could be accepted.
+
+        Left alone the server would answer the handshake with 403, which says "never" to a reader who should come back.
+        """
+        try:
+            await super().__call__(scope, receive, send)
+        except Exception as problem:
+            if self.accepted:
+                raise
+            log.warning("the channel layer is away", problem=str(problem)[:300])
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close", "code": CLOSES[503], "reason": Unavailable.code})
 
     async def connect(self) -> None:
         self.seq, self.confirms, self.behind = 0, False, False
         self.in_flight: deque[int] = deque()
         self.watching = self.closed = False
         self.guard: asyncio.Task[None] | None = None
+        self.accepted = True
         await self.accept()
         try:
             await self._open()

@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from dashboard.config import env
-from dashboard.config.checks import check_names
+from dashboard.config.checks import check_names, check_redis
 from runtime.kernel.conf import Conf
 
 
@@ -148,3 +148,16 @@ def test_browsers_are_told_to_come_back_over_tls_where_that_is_asked_for(setting
     settings.SECURE_HSTS_SECONDS = 3600
     assert Client().get("/healthz", secure=True)["Strict-Transport-Security"] == "max-age=3600"
     assert "Strict-Transport-Security" not in Client().get("/healthz"), "not to who came without it"
+
+
+def test_redis_without_its_packages_is_told_at_the_start(settings, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert check_redis() == []
+    settings.REDIS_URL = "redis://127.0.0.1:6379/0"
+    (found,) = check_redis()
+    assert (found.id, found.msg) == (
+        "quarterdeck.E102",
+        "REDIS_URL is set, and redis and channels_redis cannot be imported.",
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert check_redis() == []
