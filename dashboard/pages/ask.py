@@ -127,7 +127,7 @@ def _show(
         "calls": calls,
         "cut": fields.cut or found.get("changes_cut") or any(call["fields"].cut for call in calls),
         "changes": asks.rows_of(found.get("changes") or []),
-        "evidence": [{**one, "url": requests.artifact_url(one)} for one in shown.get("evidence") or []],
+        "evidence": [{**one, "url": requests.artifact_url(one["artifact_id"])} for one in shown.get("evidence") or []],
         "reasons": asks.risk_reasons(shown),
         "panel": asks.panel(found),
         "history": asks.history(found),

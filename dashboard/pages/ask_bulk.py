@@ -49,7 +49,7 @@ def _item(one: dict[str, Any]) -> dict[str, Any]:
     """Return what is frozen of a request, and what is shown of it."""
     shown = one.get("shown") or {}
     calls, asked = [_call(call) for call in shown.get("calls") or []], payload.fields(shown.get("payload"))
-    evidence = [{**file, "url": requests.artifact_url(file)} for file in shown.get("evidence") or []]
+    evidence = [{**file, "url": requests.artifact_url(file["artifact_id"])} for file in shown.get("evidence") or []]
     cut = asked.cut or any(call["cut"] for call in calls)
     left_out = ""
     if not one["may_decide"] or one["problem"]:

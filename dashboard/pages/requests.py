@@ -36,9 +36,9 @@ def named(actor: Actor, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "run_name": names.get(one["run_id"]) or one["target"] or one["workflow"]} for one in rows]
 
 
-def artifact_url(one: dict[str, Any]) -> str:
-    """Return where the content of evidence is read; whether this reader may is asked there."""
-    return f"{PREFIX}/artifacts/{one['artifact_id']}/content/"
+def artifact_url(artifact_id: uuid.UUID | str) -> str:
+    """Return where an artifact's content is read; whether this reader may is asked there."""
+    return f"{PREFIX}/artifacts/{artifact_id}/content/"
 
 
 def count_mine(actor: Actor) -> int:

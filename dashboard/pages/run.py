@@ -46,6 +46,7 @@ TABS = {
     "operations": Tab(gettext_lazy("Operations"), run_tabs.operations, v.OPERATION_READ),
     "approvals": Tab(gettext_lazy("Approvals"), run_tabs.approvals, "approval.read"),
     "repairs": Tab(gettext_lazy("Repairs"), run_tabs.repairs, "repair.read"),
+    "artifacts": Tab(gettext_lazy("Artifacts"), run_tabs.artifacts, v.ARTIFACT_READ),
     "why": Tab(gettext_lazy("Why"), run_tabs.why),
     "audit": Tab(gettext_lazy("Audit"), run_tabs.audit, v.AUDIT_READ),
 }

@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from approvals.queries import list_decisions, list_requests
+from dashboard.pages.requests import artifact_url
 from dashboard.presenters import timeline as timeline_view
 from dashboard.presenters import why as why_answers
 from dashboard.presenters import why_focus
@@ -158,6 +159,19 @@ def approvals(request: HttpRequest, actor: Actor, context: Context) -> Context:
     found = list_requests(actor=actor, state=None, run_id=run_id, cursor=cursor, limit=REQUEST_PAGE)
     said = list_decisions(actor=actor, request_ids=[one["id"] for one in found.items])
     return {"rows": [{**one, "decisions": said[one["id"]]} for one in found.items], "page": found}
+
+
+def artifacts(request: HttpRequest, actor: Actor, context: Context) -> Context:
+    """Return the large contents that the run refers to; whether a reader gets one is asked where it is read."""
+    rows = run_parts.list_artifacts(actor=actor, run_id=context["run"]["id"])
+    titles = {node["id"]: node["title"] for node in context["graph"]["nodes"]}
+    return {
+        "rows": [
+            {**one, "url": artifact_url(one["id"]), "title": titles.get(one["node"], one["node"])} for one in rows
+        ],
+        "cut": len(rows) == run_parts.ARTIFACT_BOUND,
+        "may_open": may(actor, v.PAYLOAD_READ),
+    }
 
 
 def why(request: HttpRequest, actor: Actor, context: Context) -> Context:

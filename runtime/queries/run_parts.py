@@ -16,7 +16,7 @@ from runtime.queries.runs import present_event
 from runtime.store.tx import tenant_tx
 
 AUDIT_WINDOW = 20_000
-OPERATION_BOUND = 500
+OPERATION_BOUND = ARTIFACT_BOUND = 500
 
 
 def database_now(*, actor: Actor) -> datetime:
@@ -82,6 +82,17 @@ def list_checkpoints(*, actor: Actor, run_id: uuid.UUID) -> dict[tuple[str, int]
     for row in rows:
         row["output_sha256"] = hexed(row["output_sha256"])
     return {(row["node"], row["execution_version"]): row for row in rows}
+
+
+def list_artifacts(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
+    """Return the large contents that a run's input and its steps' outputs refer to, in the order they came (A9.7).
+
+    {id, node, execution_version (both None: the input), sha256, size (bytes), media_type, created_by, created_at,
+    purged}, at most ARTIFACT_BOUND; never the content. Verb ``artifact.read``.
+    """
+    with reading(actor, v.ARTIFACT_READ) as tx:
+        rows = tx.dicts("run_artifacts", {"run": run_id, "limit": ARTIFACT_BOUND})
+    return [{**row, "sha256": hexed(row["sha256"])} for row in rows]
 
 
 def list_run_audit(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from tests.support.screens import Screen
 
 # The browser tells the status of the pages that say what is missing, and of acts that do not fit.
 REFUSED = {403, 404, 409}
-TABS = ("graph", "timeline", "steps", "events", "operations", "approvals", "repairs", "why", "audit")
+TABS = ("graph", "timeline", "steps", "events", "operations", "approvals", "repairs", "artifacts", "why", "audit")
 
 
 def pages(made: Scene) -> list[str]:

@@ -68,6 +68,20 @@ WHERE a.run_id = %s ORDER BY a.started_at, a.number LIMIT 5000;
 SELECT node, execution_version, kind, run_seq, output_sha256, artifact_id, adopted_from, created_at
 FROM qd_checkpoint WHERE run_id = %s;
 
+-- name: run_artifacts
+-- Large contents that a run's input and the outputs of its steps refer to. In canonical JSON a reference has one form.
+WITH named AS (
+  SELECT NULL AS node, NULL::int AS execution_version, found[1]::uuid AS artifact_id, 0::bigint AS place
+  FROM qd_run r JOIN qd_task t ON t.id = r.task_id, regexp_matches(convert_from(t.input, 'UTF8'),
+    '\{"artifact_id":"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})","sha256":"[0-9a-f]{64}"\}', 'gi') found
+  WHERE r.id = %(run)s
+  UNION
+  SELECT node, execution_version, artifact_id, run_seq FROM qd_checkpoint
+  WHERE run_id = %(run)s AND artifact_id IS NOT NULL)
+SELECT n.node, n.execution_version, a.id, a.sha256, a.size, a.media_type, a.created_by, a.created_at,
+  a.content IS NULL AS purged
+FROM named n JOIN qd_artifact a ON a.id = n.artifact_id ORDER BY n.place, a.id LIMIT %(limit)s;
+
 -- name: run_audit
 -- Acts on a run among the newest entries of the audit.
 SELECT number, at, actor, verb, subject_kind, subject_id, result, reason, body, previous_sha256, sha256 FROM (
