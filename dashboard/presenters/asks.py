@@ -160,4 +160,6 @@ def why_not(found: dict[str, Any]) -> str:
         return _("It waits for the role %(role)s.") % {"role": role}
     if found["redacted"]:
         return _("You may not read what is to be decided.")
+    if found["deadline"] and found.get("now") and found["deadline"] <= found["now"]:
+        return _("The deadline has passed. Time never approves.")
     return ""

@@ -1,10 +1,9 @@
-"""Faults that other consoles have and this one must not. Elsewhere, in the order of the wishes, are proved:
+"""Faults that other consoles have and this one must not: each as a person would meet it, on the console's pages.
 
-a link preview that decides (``tests/approvals/test_api``: getting changes nothing; ``test_pages``: nothing is changed
-by looking), expiry that approves (``tests/approvals/test_decide``: time never approves), a stale tab
-(``tests/dashboard/test_acts``), a decision on what was not shown (``tests/approvals/test_decide``), a cancel that
-loses a success (``test_acts``: cancelling what just ended; ``tests/races/test_pairs``), a heartbeat without progress
-(``tests/faults/test_frozen``), a graph that freezes the browser (``tests/browser/test_graph``). The rest is here.
+What lies behind them is proved where it lies: two decisions at once and clocks (``tests/approvals/test_decide``), a
+cancel that races a success (``tests/races/test_pairs``), a worker without progress (``tests/faults/test_frozen``), a
+large graph in a browser (``tests/browser/test_graph``). Schedules, with their catch-up after an outage and the
+hour that DST doubles, are not there yet.
 """
 
 from __future__ import annotations
@@ -13,9 +12,14 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
-from runtime.models import WorkerSession
+from approvals.actions.propose import propose_edit
+from approvals.models import Decision, Request
+from runtime.models import AuditEntry, WorkerSession
 from runtime.queries import runs as run_queries
+from runtime.store.tx import tenant_tx
+from tests.support.office import Office
 from tests.support.operations import send
 from tests.support.pages import Reader, Scene, as_json, node
 
@@ -91,6 +95,87 @@ def test_no_list_counts_every_row(made: Scene, monkeypatch: pytest.MonkeyPatch):
     assert len(made.runs) > 4
     page = run_queries.list_runs(actor=made.engine.actor, limit=2, count=True)
     assert page.count == 4, "one more than the bound, however many there are"
+
+
+def asked_for(made: Scene) -> Request:
+    with tenant_tx(made.tenant.id):
+        return Request.objects.get(run_id=made.runs["asks"])
+
+
+def test_a_link_preview_or_a_mail_scanner_decides_nothing(made: Scene):
+    """Whatever follows every link of a mail, signed in or not, with whatever is written into the address."""
+    approver, request = Reader(made.tenant, "approver"), asked_for(made)
+    address = f"/inbox/{request.id}/"
+    quoted = f"decision=approve&version={request.version}&payload_hash={bytes(request.payload_sha256).hex()}"
+    with tenant_tx(made.tenant.id):
+        written = AuditEntry.objects.count()
+    for client in (approver.client, Client(headers={"user-agent": "LinkScanner/1.0"})):
+        for path in (address, f"{address}?{quoted}", f"{address}answer/?{quoted}", f"/inbox/several/?ask={request.id}"):
+            for ask in (client.get, client.head, client.options):
+                assert ask(path).status_code in (200, 302, 405), path
+    assert asked_for(made).revision == request.revision
+    with tenant_tx(made.tenant.id):
+        assert AuditEntry.objects.count() == written
+        assert not Decision.objects.exists()
+
+
+def test_an_expiry_is_never_shown_or_taken_as_an_approval(made: Scene, clock):
+    approver, request = Reader(made.tenant, "approver"), asked_for(made)
+    address = f"/inbox/{request.id}/"
+    form = {**approver.form(approver.get(address)), "decision": "approve"}
+    clock.advance(timedelta(hours=2))
+    assert "Decision is too late" in approver.post(address, form, 409).content.decode()
+    page = approver.get(address)
+    assert "#m-approved" not in page
+    assert 'value="approve"' not in page, "what can no longer be approved offers no approval"
+    assert made.engine.step(made.runs["asks"], "ask").status == "hold"
+
+
+def test_a_stale_tab_never_answers_a_newer_request(tenant):
+    office, approver = Office(tenant), Reader(tenant, "approver")
+    run_id = office.ask({"to": "Ada"})
+    old = office.pending(run_id)
+    stale = {**approver.form(approver.get(f"/inbox/{old['id']}/")), "decision": "approve"}
+    quoted = {"version": old["version"], "payload_hash": old["payload_hash"], "comment": "the rate rose"}
+    rose = {"to": "Ada", "rate": "9.90"}
+    propose_edit(actor=office.approver, request_id=old["id"], arguments=rose, **quoted)
+    new = office.pending(run_id)
+    assert new["payload_hash"] != old["payload_hash"]
+    for address in (f"/inbox/{old['id']}/", f"/inbox/{new['id']}/"):
+        assert approver.post(address, stale, None).status_code == 409
+    assert office.pending(run_id)["decisions"] == []
+    office.work()
+    assert office.sends(run_id) == {}
+
+
+def test_a_cancel_that_loses_to_a_success_says_that_it_already_succeeded(made: Scene, admin: Reader):
+    run_id = made.engine.submit({"format": "quarterdeck/1", "name": "one", "nodes": [node("only")]}, {})
+    address = f"/runs/{run_id}/verbs/cancel/"
+    form = admin.form(admin.get(address))
+    made.engine.finish("only")
+    page = admin.post(address, {**form, "reason": "no longer wanted"}, 409).content.decode()
+    assert "completed" in page
+    assert "Nothing was done." in page
+    assert made.engine.run(run_id).status == "completed"
+    assert "cancelled" not in made.engine.types(run_id)
+
+
+def test_a_beating_worker_without_progress_is_not_shown_as_healthy(made: Scene, admin: Reader):
+    session = made.engine.open_session(lease=60)
+    WorkerSession.objects.using("owner").filter(id=session).update(end_reason="no_progress")
+    row = re.search(rf"<tr[^>]*>(?:(?!</tr>).)*{str(session)[-8:]}.*?</tr>", admin.get("/workers/"), re.S)
+    assert row is not None
+    assert "alive without progress" in row.group(0)
+    assert "#m-fine" not in row.group(0)
+
+
+def test_a_graph_of_two_thousand_steps_is_sent_in_groups_not_whole(made: Scene, admin: Reader):
+    """What keeps a browser from freezing begins here: the page itself draws none of them."""
+    spec = {"format": "quarterdeck/1", "name": "wide", "nodes": [node(f"n{i}") for i in range(2_000)]}
+    run_id = made.engine.submit(spec, {})
+    page = admin.get(f"/runs/{run_id}/")
+    assert "n1999" not in page
+    assert len(page) < 200_000
 
 
 def test_nothing_approves_many_at_once_unseen(made: Scene, admin: Reader):
