@@ -46,6 +46,13 @@ class AlreadySpoken(Conflict):
     remediation = "Others have to decide as well; a voice is neither changed nor given twice."
 
 
+class ReviewLimitReached(Conflict):
+    """One person holds, or has decided within an hour, as much as the tenant lets one person."""
+
+    code, title = "review_limit", "Review limit is reached"
+    remediation = "Let another person of the role decide it, or wait."
+
+
 class OwnRequest(PermissionDenied):
     """Nobody decides what they asked for themselves."""
 

@@ -19,6 +19,7 @@ from approvals.law import SEPARATIONS
 from approvals.people import ADMIN, still_speaks
 from approvals.policies import active_policy
 from approvals.policy import Policy, Verdict, facts_of
+from approvals.writing import TARGET_CHANGED, note
 from runtime.kernel.seams import ALLOW, GateAnswer
 from runtime.store import locks
 from runtime.store.tx import Tx
@@ -97,6 +98,9 @@ def gate(question: str, tx: Tx, items: Sequence[Prepared]) -> list[GateAnswer]:
     for item in items:
         wanted = gated.get(item.claimed.step_id, ())
         using, answer = _workflow(item, wanted, steps, [grant for grant in grants if grant.covers(item)])
+        changed = [grant for grant in using if answer.verdict == "allow" and _target_changed(tx, item, grant)]
+        if changed:
+            using, answer = (), _void_changed(tx, item, changed)
         answers.append((item, using, answer))
     return [answer for _item, _using, answer in answers] if policy is None else _judged(tx, policy, answers)
 
@@ -157,6 +161,30 @@ def _facts(item: Prepared, answer: GateAnswer, now: datetime) -> dict[str, Any]:
         undoes=claimed.undo is not None,
         now=now,
     )
+
+
+def _target_changed(tx: Tx, item: Prepared, grant: Grant) -> bool:
+    """Say whether what the call changes is in another version now than the one that was approved (C5.6).
+
+    Of a grant that was used only a call that is proved absent is sent again; what was applied has changed its own
+    target, and the ledger answers for it.
+    """
+    if item.present is None or grant.target_version is None or grant.target_version == item.present:
+        return False
+    return not grant.used or not _begun(tx, [item])
+
+
+def _void_changed(tx: Tx, item: Prepared, changed: Sequence[Grant]) -> GateAnswer:
+    """Void what was approved for another version of the target; the call holds and asks anew for the present one."""
+    was, now = changed[0].target_version, item.present
+    reason = f"target changed: {was} → {now}"[:200]
+    fresh = sorted({grant.request_id for grant in changed if not grant.used})
+    if fresh:
+        tx.send("approval_close", {"to": "voided", "from": "approved", "reason": reason, "ids": fresh})
+    told = {"node": item.claimed.node.id, "from": was, "to": now}
+    for request_id in sorted({grant.request_id for grant in changed}):
+        note(tx, request_id, TARGET_CHANGED, "engine", "", told)
+    return GateAnswer("hold", f"The target is in version {now}; {was} was approved.")
 
 
 def _usable(tx: Tx, grants: list[Grant]) -> list[Grant]:

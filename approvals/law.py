@@ -22,6 +22,10 @@ GRANTED = ("approved", "consumed", "lapsed", "voided", "revoked")
 ON_TIMEOUT = ("reject", "keep", "escalate")
 # Who may not approve: nobody in particular; the requester; the requester and whoever edited the proposal.
 SEPARATIONS = ("none", "requester", "two_people")
+POLICY_STATES = ("proposed", "active", "retired", "rejected", "withdrawn")
+# What is told of a request to whoever listens: what people and time do to it while it waits, and the states it goes to.
+EVENTS = ("asked", "warned", "reminded", "overdue", "escalated", "delegated", *STATES[1:])
+HOOK_FORMATS = ("standard", "chat")
 RISKS = ("none", "low", "medium", "high")
 
 

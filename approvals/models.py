@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q, Value
 
-from approvals.law import GRANTED, ON_TIMEOUT, SEPARATIONS, STATES
+from approvals.law import GRANTED, HOOK_FORMATS, ON_TIMEOUT, POLICY_STATES, SEPARATIONS, STATES
 from runtime.kernel.ids import uuid7
 from runtime.models.tenancy import TenantOwned
 
@@ -120,6 +120,12 @@ class Request(TenantOwned):
             models.Index(
                 F("tenant"), F("risk").desc(), F("id"), name="qd_approval_by_risk", condition=Q(state="pending")
             ),
+            models.Index(
+                F("tenant"),
+                F("assignee_id"),
+                name="qd_approval_held_by",
+                condition=Q(state="pending", assignee_id__isnull=False),
+            ),
             models.Index(F("run_id"), name="qd_approval_run"),
             models.Index(F("step_id"), F("id"), name="qd_approval_input", condition=Q(kind="input")),
             models.Index(F("supersedes"), name="qd_approval_supersedes", condition=Q(supersedes__isnull=False)),
@@ -186,6 +192,7 @@ class Decision(TenantOwned):
             models.CheckConstraint(condition=Q(decision__in=["approve", "reject"]), name="qd_approval_decision_word"),
             models.UniqueConstraint(fields=["request", "user_id"], name="qd_approval_decision_once"),
         ]
+        indexes = [models.Index(F("tenant"), F("user_id"), F("at"), name="qd_approval_decision_by")]
 
 
 class Note(TenantOwned):
@@ -246,9 +253,44 @@ class PolicyVersion(TenantOwned):
     class Meta:
         db_table = "qd_approval_policy"
         constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=["proposed", "active", "retired", "rejected"]), name="qd_policy_state"
-            ),
+            models.CheckConstraint(condition=Q(state__in=POLICY_STATES), name="qd_policy_state"),
             models.UniqueConstraint(fields=["tenant", "version"], name="qd_policy_version"),
             models.UniqueConstraint(fields=["tenant"], condition=Q(state="active"), name="qd_policy_active_once"),
         ]
+
+
+class Hook(TenantOwned):
+    """Where events of requests are posted: signed webhooks, or lines for a chat. Its secret stands in no row."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    url = models.CharField(max_length=500)
+    format = models.CharField(max_length=10, help_text="standard: Standard Webhooks; chat: {text}.")
+    events = models.JSONField(null=True, help_text="Which events; null: all of them.")
+    secret_version = models.PositiveSmallIntegerField(default=1, db_default=1)
+    old_until = models.DateTimeField(null=True, help_text="Until when the secret before signs too.")
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "qd_approval_hook"
+        constraints = [
+            models.CheckConstraint(condition=Q(format__in=HOOK_FORMATS), name="qd_approval_hook_format"),
+            models.UniqueConstraint(
+                fields=["tenant", "url"], condition=Q(removed_at__isnull=True), name="qd_approval_hook_once"
+            ),
+        ]
+
+
+class ReviewLimit(TenantOwned):
+    """How much one person of a tenant reviews: requests held at once, decisions in an hour; null: no limit (C7.1)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    most_held = models.PositiveIntegerField(null=True)
+    most_decided = models.PositiveIntegerField(null=True, help_text="In an hour.")
+    set_by = models.CharField(max_length=200)
+    set_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "qd_review_limit"
+        constraints = [models.UniqueConstraint(fields=["tenant"], name="qd_review_limit_once")]

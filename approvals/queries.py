@@ -5,16 +5,18 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import orjson
 
+from approvals.addresses import shown_url
 from approvals.asked import Asked
 from approvals.diff import changes
 from approvals.law import RISKS, STATES
 from approvals.models import Decision, Request
 from approvals.people import ADMIN, Rights, approvals_given, role_of, voice_of
+from approvals.quota import load_of
 from approvals.sorting import SORTS, Newest, paged
 from approvals.verbs import READ
 from runtime.access import verbs as v
@@ -238,11 +240,24 @@ def _changes(proposals: list[dict[str, Any]], request_id: uuid.UUID) -> tuple[li
     """Return what a proposal changes of the one before it, typed, and whether it changes more than that."""
     shown = {one["id"]: content(one["shown"]) for one in proposals}
     place = next((i for i, one in enumerate(proposals) if one["id"] == request_id), 0)
-    if place == 0:
-        return [], False
-    before, after = shown[proposals[place - 1]["id"]], shown[request_id]
+    after = shown[request_id]
+    # A call that asks again as people edited it stands beside what the workflow itself would send.
+    before = shown[proposals[place - 1]["id"]] if place else _asked_before(after)
+    for one in (before, after):
+        one["calls"] = [{k: v for k, v in call.items() if k != "original"} for call in one.get("calls") or []]
+        if one.get("target"):
+            one["target"] = {k: v for k, v in one["target"].items() if k != "was"}
     names = ("payload", "calls", "target", "evidence")
     return changes({n: before.get(n) for n in names}, {n: after.get(n) for n in names})
+
+
+def _asked_before(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return what stands beside a first proposal: the workflow's own arguments, the target as it was approved."""
+    calls = shown.get("calls") or []
+    before = {**shown, "calls": [{**call, "arguments": call.get("original", call["arguments"])} for call in calls]}
+    if "was" in (shown.get("target") or {}):
+        before["target"] = {**shown["target"], "version": shown["target"]["was"]}
+    return before
 
 
 def _present_note(row: dict[str, Any]) -> dict[str, Any]:
@@ -276,6 +291,29 @@ def list_delegations(*, actor: Actor) -> list[dict[str, Any]]:
     return rows
 
 
+def review_load(*, actor: Actor) -> dict[str, Any]:
+    """Return the tenant's review limits and the actor's own load beside them: {most_held, most_decided, held, decided}.
+
+    ``decided`` counts the last hour. Verb ``approval.read``.
+    """
+    with reading(actor, READ) as tx:
+        return asdict(load_of(tx, actor.user_id))
+
+
+def list_hooks(*, actor: Actor) -> list[dict[str, Any]]:
+    """Return where events are posted: {hook_id, url, format, events, old_until, created_by, created_at}.
+
+    Of a chat's address the host only. Verb ``notice.manage``.
+    """
+    with reading(actor, v.NOTICE_MANAGE) as tx:
+        rows = tx.dicts("hooks")
+    for row in rows:
+        row["hook_id"], row["url"] = row.pop("id"), shown_url(row["url"], row["format"])
+        if isinstance(row["events"], str | bytes):
+            row["events"] = orjson.loads(row["events"])
+    return rows
+
+
 def list_policies(*, actor: Actor) -> list[dict[str, Any]]:
     """Return the tenant's policies, the newest first: {policy_id, version, rules, sha256, note, state, …}."""
     with reading(actor, READ) as tx:
@@ -293,7 +331,9 @@ __all__ = [
     "get_request",
     "list_decisions",
     "list_delegations",
+    "list_hooks",
     "list_policies",
     "list_requests",
+    "review_load",
     "wait_state",
 ]

@@ -49,10 +49,14 @@ class Call:
     # Where a person edited it: what is sent instead, and the hash of what the workflow itself would send.
     edited: bytes | None = None
     prepared_sha256: bytes | None = None
+    # Where it asks again with a person's edit: what the workflow itself would send.
+    original: Any = None
 
     def shown(self) -> dict[str, Any]:
         """Return what a person sees of it."""
+        told: dict[str, Any] = {} if self.original is None else {"original": self.original}
         return {
+            **told,
             "node": self.node,
             "tool": self.tool,
             "business_key": self.business_key,
@@ -74,6 +78,7 @@ class Rendered:
     evidence: list[dict[str, Any]] = field(default_factory=list)
     target: str | None = None
     target_version: str | None = None
+    target_was: str | None = None
     declared_risk: str = ""
     edited_by: str | None = None
     editor_id: int | None = None
@@ -120,6 +125,8 @@ class Rendered:
         }
         if self.target is not None:
             value["target"] = {"id": self.target, "version": self.target_version}
+            if self.target_was is not None:
+                value["target"]["was"] = self.target_was
         if self.policy is not None:
             value["policy"] = self.policy
         if self.form is not None:
@@ -164,6 +171,8 @@ def render(tx: Tx, run: RunState, step: StepState) -> Rendered:
             call = _call(tx, _claimed(tx, run, step, one, task, after), required=not asks)
             if call is not None:
                 result.calls.append(call if asks else _as_edited(tx, run, call, result))
+        if not asks:
+            _take_present(tx, run, node, result)
         result.seal()
     except QuarterdeckError as problem:
         result.spoil(f"{problem.where}: {problem.detail}" if problem.where else problem.detail)
@@ -220,7 +229,16 @@ def _as_edited(tx: Tx, run: RunState, call: Call, result: Rendered) -> Call:
         arguments_sha256=digest(data),
         edited=data,
         prepared_sha256=call.arguments_sha256,
+        original=call.arguments,
     )
+
+
+def _take_present(tx: Tx, run: RunState, node: NodePlan, result: Rendered) -> None:
+    """Bind a call that asks again to its target as it was found: in which version, and which had been approved."""
+    row = tx.one("approval_target_changed", (run.id, node.id))
+    if row is not None:
+        told = orjson.loads(row[1]) if isinstance(row[1], str | bytes) else row[1]
+        result.target, result.target_version, result.target_was = row[0], told["to"], told["from"]
 
 
 def _evidence(tx: Tx, value: Any) -> list[dict[str, Any]]:

@@ -12,11 +12,14 @@ from typing import Any
 
 from approvals.verbs import ANSWER, ANSWERERS, ASK, ASKERS, DECIDE, DECIDERS, READ, READERS, VERBS
 from runtime.access import roles
+from runtime.access.verbs import ARTIFACT_WRITE
 from runtime.kernel import seams
 
 _DUTY_SECONDS = 1.0
 # The topic of the message that a request is waiting.
 ASKED = "approval.asked"
+# The topic of one event for one hook.
+EVENT = "approval.event"
 
 
 def connect() -> None:
@@ -30,10 +33,14 @@ def connect() -> None:
         roles.extend(role, [ANSWER])
     for role in ASKERS:
         roles.extend(role, [ASK])
+    for role in {*DECIDERS, *ANSWERERS}:
+        # Who decides or answers attaches what the decision is made by.
+        roles.extend(role, [ARTIFACT_WRITE])
     seams.register_gate("approvals", _called("gate", "gate"))
     seams.register_send_listener("approvals", _called("gate", "on_sent"))
     seams.register_hold_listener("approvals", _called("requests", "on_holds"))
     seams.register_composer(ASKED, _called("mails", "asked"))
+    seams.register_composer(EVENT, _called("hooks", "told"))
     seams.register_duty("approvals_expire", _called("duties", "expire_requests"), _DUTY_SECONDS)
     seams.register_duty("approvals_remind", _called("duties", "remind"), _DUTY_SECONDS)
     seams.register_bench("approval", _called("bench_onward", "approval"))

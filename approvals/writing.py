@@ -9,11 +9,16 @@ from typing import Any
 
 import orjson
 
+from approvals.asked import Asked
+from approvals.law import EVENTS
 from approvals.rendering import Rendered
 from approvals.terms import Terms, half_time
 from approvals.wiring import ASKED
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import Tx
+
+# The note on a request whose target was found in another version when its call was to be sent: {node, from, to}.
+TARGET_CHANGED = "target_changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,26 @@ def tell(tx: Tx, request_id: uuid.UUID, now: datetime, why: str = "asked") -> No
     """Put the message that a request waits into the outbox; ``why`` says what about it is new."""
     message = orjson.dumps({"request_id": str(request_id), "why": why}).decode()
     tx.send("outbox_insert", (uuid7(), tx.tenant_id, uuid7(), ASKED, message, now))
+    if why in EVENTS and why != "asked":  # that it was asked the database tells with the row
+        tx.send("approval_told", (why, request_id))
+
+
+def assign(tx: Tx, asked: Asked, to: tuple[int | None, str] | None, by: tuple[int | None, str] | None) -> None:
+    """Say who alone decides a request under lock; None: everybody of its role again."""
+    asked.assignee_id, asked.assignee = to or (None, None)
+    asked.assigned_by_id, asked.assigned_by = by or (None, None)
+    tx.send(
+        "approval_assign",
+        {
+            "id": asked.id,
+            "to_id": asked.assignee_id,
+            "to": asked.assignee,
+            "by_id": asked.assigned_by_id,
+            "by": asked.assigned_by,
+            "revision": asked.revision,
+        },
+    )
+    asked.revision += 1
 
 
 def note(

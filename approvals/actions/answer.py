@@ -11,6 +11,7 @@ from approvals.actions.decide import looking_again, quoted_hash, record_refusal
 from approvals.asked import Asked, lock_request, refuse_closed, refuse_other
 from approvals.errors import CannotBeShown
 from approvals.people import voice_of
+from approvals.quota import refuse_spent
 from approvals.verbs import ANSWER
 from runtime.access.authorize import authorize
 from runtime.actions.acting import Act
@@ -72,6 +73,7 @@ def _answer(
         if asked.problem is not None:
             raise CannotBeShown(f"What is asked for cannot be shown: {asked.problem}", **asked.there())
         _check_form(tx, asked, data)
+        refuse_spent(tx, actor.user_id, actor.label, asked)
         tx.send(
             "approval_decision_insert",
             (

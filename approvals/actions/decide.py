@@ -8,9 +8,11 @@ from typing import Any
 
 import psycopg
 
+from approvals.actions.quota import pass_on
 from approvals.asked import Asked, lock_request, refuse_closed, refuse_other
-from approvals.errors import AlreadySpoken, CannotBeShown, NotUsable, OwnRequest
+from approvals.errors import AlreadySpoken, CannotBeShown, NotUsable, OwnRequest, ReviewLimitReached
 from approvals.people import Voice, approvals_given, counted, voice_of
+from approvals.quota import refuse_spent
 from approvals.verbs import DECIDE
 from runtime.access.authorize import authorize
 from runtime.actions.acting import Act, insist
@@ -49,6 +51,8 @@ def decide_request(
     except (Conflict, PermissionDenied) as problem:
         details = {"decision": decision, "version": version, "payload_hash": payload_hash}
         record_refusal(actor, DECIDE, request_id, problem, details)
+        if isinstance(problem, ReviewLimitReached):
+            pass_on(actor=actor, request_id=request_id)
         raise
 
 
@@ -77,6 +81,7 @@ def _decide(
             return _answer(unit, asked, decision, voices, replayed=True)
         voice = voice_of(tx, actor, asked)
         _check(asked, voice, voices, decision, version, quoted, tx.now())
+        refuse_spent(tx, actor.user_id, actor.label, asked)
         row = tx.one(
             "approval_decision_insert",
             (

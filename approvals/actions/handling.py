@@ -5,7 +5,6 @@ Each locks the row, looks at what is there by the clock after the lock, and leav
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +13,9 @@ from approvals.actions.decide import record_refusal
 from approvals.asked import Asked, lock_request, refuse_closed
 from approvals.errors import HandedOver, NotUsable, OtherVersion
 from approvals.people import ADMIN, deciding_role, may_decide, member_named, role_of, still_decides, voice_of
-from approvals.verbs import DECIDE, READ
-from approvals.writing import note, tell
+from approvals.quota import refuse_full
+from approvals.verbs import DECIDE
+from approvals.writing import assign, note, tell
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
@@ -24,8 +24,6 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied
 from runtime.machine.frame import Frame
 from runtime.store.tx import Tx
-
-_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9_.+-]{1,150})")
 
 Do = Callable[[Frame, Asked], dict[str, Any]]
 
@@ -116,6 +114,7 @@ def claim_request(
         if asked.quorum > 1:
             raise NotUsable(f"{asked.quorum} people have to agree: it belongs to nobody alone.", **asked.there())
         if asked.assignee_id != actor.user_id:
+            refuse_full(unit.tx, actor.user_id, actor.label, asked)
             assign(unit.tx, asked, (actor.user_id, actor.label), (actor.user_id, actor.label))
         return {}
 
@@ -177,6 +176,8 @@ def delegate_request(
         # A right that was lent is not lent on: nobody could decide then.
         lends = asked.separation == "none" or asked.requested_by != actor.label
         found = receiver(tx, to, asked, lends=lends and still_decides(tx, actor.user_id, asked.role))
+        if found[0] != asked.assignee_id:
+            refuse_full(tx, *found, asked, "/to")
         told = {"from": asked.assignee or actor.label, "to": found[1], "by": actor.label}
         assign(tx, asked, found, (actor.user_id, actor.label))
         tell(tx, asked.id, tx.now(), "delegated")
@@ -200,45 +201,3 @@ def receiver(tx: Tx, username: str, asked: Asked, *, lends: bool) -> tuple[int, 
         detail = f"{found[1]} may not decide this request, and the right to is not yours to lend."
         raise BadInput(detail, where="/to", remediation=f"Name a member in the role {asked.role or ADMIN}.")
     return found
-
-
-def assign(tx: Tx, asked: Asked, to: tuple[int | None, str] | None, by: tuple[int | None, str] | None) -> None:
-    """Say who alone decides a request under lock; None: everybody of its role again."""
-    asked.assignee_id, asked.assignee = to or (None, None)
-    asked.assigned_by_id, asked.assigned_by = by or (None, None)
-    tx.send(
-        "approval_assign",
-        {
-            "id": asked.id,
-            "to_id": asked.assignee_id,
-            "to": asked.assignee,
-            "by_id": asked.assigned_by_id,
-            "by": asked.assigned_by,
-            "revision": asked.revision,
-        },
-    )
-    asked.revision += 1
-
-
-def comment_request(*, actor: Actor, request_id: uuid.UUID, text: str) -> dict[str, Any]:
-    """Add a comment; members named as ``@name`` in it are mentioned. It never counts as a decision.
-
-    Returns {approval_id, mentions}. Raises BadInput for an empty one, NotFound. Verb ``approval.read``.
-    """
-    authorize(actor, READ)
-    words = check_reason(text, required=True)
-    with frame(actor) as unit:
-        tx = unit.tx
-        asked = lock_request(unit, request_id)
-        named = list(dict.fromkeys(_MENTION.findall(words)))[:20]
-        found = [label for name in named if (row := member_named(tx, name)) is not None for label in [row[1]]]
-        note(tx, asked.id, "comment", actor.label, words, {"mentions": found} if found else None)
-        if found:
-            tell_mentioned(tx, asked, found)
-    return {"approval_id": str(request_id), "mentions": found}
-
-
-def tell_mentioned(tx: Tx, asked: Asked, labels: list[str]) -> None:
-    """Tell those who are mentioned that a comment names them."""
-    for label in labels:
-        tell(tx, asked.id, tx.now(), f"mentioned:{label.removeprefix('user:')}")

@@ -7,10 +7,13 @@ from typing import Any
 
 import orjson
 
+from approvals.asked import lock_request, refuse_closed
+from approvals.errors import NotUsable
 from approvals.policy import check_rules, compiled
 from approvals.subjects import ask_about
 from approvals.trying import COUNTS, tried
 from approvals.verbs import POLICY
+from approvals.writing import note as write_note
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
@@ -18,18 +21,21 @@ from runtime.actions.base import check_reason, frame
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
+from runtime.kernel.errors import NotFound
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import Tx, tenant_tx
 
 KIND = "policy"
 MOST_TRIED = 1000
+NO_OTHER_ADMIN = "There is no other admin in this tenant, so nobody can activate it: make a second member an admin."
 
 
 def propose_policy(*, actor: Actor, rules: Any, note: str) -> dict[str, Any]:
     """Write a new version of the tenant's rules and ask another admin to activate it.
 
     Returns {policy_id, version, sha256, state, approval_id, tried}: ``tried`` is what it would have said of the past,
-    which is what the approver is shown. Raises BadInput naming the place, PermissionDenied. Verbs as for trying.
+    which is what the approver is shown; and ``warning`` where there is no other admin. Raises
+    BadInput naming the place, PermissionDenied. Verbs as for trying.
     """
     _permit(actor)
     text, data = check_reason(note, required=True), check_rules(rules)
@@ -62,7 +68,9 @@ def _propose(actor: Actor, data: bytes, text: str) -> dict[str, Any]:
             reason=text,
             details={name: answer[name] for name in ("version", "sha256", "approval_id")},
         )
-    return {**answer, "tried": found}
+        others = tx.one("other_admins_count", (actor.user_id or 0,))
+    assert others is not None
+    return {**answer, "tried": found, **({} if others[0] else {"warning": NO_OTHER_ADMIN})}
 
 
 def _ask_admins(
@@ -91,6 +99,49 @@ def _ask_admins(
     return approval_id
 
 
+def withdraw_policy(*, actor: Actor, policy_id: uuid.UUID, reason: str) -> dict[str, Any]:
+    """Take a proposed version back: its request is cancelled, and nobody activates it any more.
+
+    Any admin may, whoever proposed it. Returns {policy_id, version, state, approval_id}. Raises NotFound, AlreadyClosed
+    when it was decided, PermissionDenied, BadInput. Verb ``policy.propose``.
+    """
+    authorize(actor, POLICY)
+    text = check_reason(reason, required=True)
+    return insist(lambda: _withdraw(actor, policy_id, text))
+
+
+def _withdraw(actor: Actor, policy_id: uuid.UUID, text: str) -> dict[str, Any]:
+    with frame(actor) as unit:
+        tx = unit.tx
+        row = tx.one("policy_request", (policy_id,))
+        if row is None or row[0] is None:
+            raise NotFound("There is no policy of that id in this tenant.")
+        # The request first, as its decision does.
+        asked = lock_request(unit, row[0])
+        tx.send("policy_serial", (tx.tenant_id,))
+        there = tx.one("policy_lock", (policy_id,))
+        assert there is not None
+        if there[1] != "proposed":
+            raise NotUsable(f"Version {there[0]} is {there[1]}: there is nothing to withdraw.", **asked.there())
+        refuse_closed(asked, tx.now())
+        closing = {"to": "cancelled", "from": "pending", "reason": f"withdrawn by {actor.label}"[:200]}
+        tx.send("approval_close", {**closing, "ids": [asked.id]})
+        tx.send("policy_withdraw", (policy_id,))
+        write_note(tx, asked.id, "withdraw", actor.label, text)
+        answer = {"policy_id": str(policy_id), "version": there[0], "state": "withdrawn", "approval_id": str(asked.id)}
+        audit.record(
+            tx,
+            actor=actor,
+            verb=POLICY,
+            subject_kind=KIND,
+            subject_id=policy_id,
+            result="withdrawn",
+            reason=text,
+            details={"version": there[0], "approval_id": str(asked.id)},
+        )
+    return answer
+
+
 def try_policy(*, actor: Actor, rules: Any, limit: int = MOST_TRIED) -> dict[str, Any]:
     """Say what rules would have said of the newest ``limit`` requests' calls and as many that were sent unasked.
 
@@ -108,6 +159,16 @@ def _permit(actor: Actor) -> None:
     authorize(actor, v.PAYLOAD_READ)
 
 
+def refuse_overtaken(tx: Tx, version: int) -> None:
+    """Refuse to activate a version that a newer one overtook. Raises NotUsable; the request stays as it was."""
+    newer = tx.one("policy_newer", (version,))
+    if newer is not None and newer[0] is not None:
+        raise NotUsable(
+            f"Version {newer[0]} was activated since: version {version} would take its rules back unseen.",
+            remediation="Withdraw or reject it, and propose its rules again: they are compared with those of today.",
+        )
+
+
 def resume_policy(*, tx: Tx, subject_id: str, granted: bool, actor: Actor, request_id: uuid.UUID, reason: str) -> None:
     """Activate an approved version in the deciding transaction, or close a rejected one; the seam calls it."""
     policy_id = uuid.UUID(subject_id)
@@ -117,6 +178,7 @@ def resume_policy(*, tx: Tx, subject_id: str, granted: bool, actor: Actor, reque
         return
     retired = None
     if granted:
+        refuse_overtaken(tx, row[0])
         retired = tx.one("policy_retire")
         tx.send("policy_activate", (policy_id,))
     else:

@@ -14,16 +14,19 @@ from approvals import queries
 from approvals.actions import handling, times
 from approvals.actions.answer import answer_input
 from approvals.actions.bulk import decide_many
+from approvals.actions.comments import comment_request
 from approvals.actions.delegations import add_delegation, end_delegation
-from approvals.actions.policies import propose_policy, try_policy
+from approvals.actions.policies import propose_policy, try_policy, withdraw_policy
 from approvals.actions.propose import propose_edit
+from approvals.actions.quota import set_review_limits
 from approvals.actions.revoke import revoke_grant
 from approvals.api import shapes
 from approvals.verbs import ANSWER, DECIDE, POLICY, READ
+from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.api.base import Endpoint, describe
 from runtime.api.http import json_body, path_id
-from runtime.api.schemas import ID, TEXT, many, shape
+from runtime.api.schemas import ID, many, shape
 from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
 
@@ -77,16 +80,16 @@ class Comments(Endpoint):
     """Comments on a request."""
 
     @describe(
-        "Comment on a request; @name tells a member",
+        "Comment on a request; @name tells a member, artifacts are attached",
         tag="approvals",
         name="comment_approval",
-        answers={201: shape({"approval_id": ID, "mentions": many(TEXT)})},
+        answers={201: shapes.COMMENTED},
         body=shapes.COMMENT_BODY,
     )
     def post(self, request: Request, approval_id: str) -> Response:
         authorize(self.actor, READ)
         wanted, value = _read(request, approval_id, "COMMENT_BODY")
-        answer = handling.comment_request(actor=self.actor, request_id=wanted, text=value["text"])
+        answer = comment_request(actor=self.actor, request_id=wanted, **value)
         return Response(answer, status=201)
 
 
@@ -119,6 +122,29 @@ class Bulk(Endpoint):
     def post(self, request: Request) -> Response:
         authorize(self.actor, DECIDE)
         return Response(decide_many(actor=self.actor, **json_body(request, _body("BULK_BODY"))))
+
+
+class ReviewLimits(Endpoint):
+    """How much one person reviews."""
+
+    @describe(
+        "Read the review limits and your own load", tag="approvals", name="review_load",
+        answers={200: shapes.REVIEW_LOAD},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        self.params.done()
+        return Response(queries.review_load(actor=self.actor))
+
+    @describe(
+        "Bound what one person holds at once and decides within an hour",
+        tag="approvals",
+        name="set_review_limits",
+        answers={200: shapes.REVIEW},
+        body=shapes.REVIEW_BODY,
+    )
+    def put(self, request: Request) -> Response:
+        authorize(self.actor, v.LIMIT_SET)
+        return Response(set_review_limits(actor=self.actor, **json_body(request, _body("REVIEW_BODY"))))
 
 
 class Delegations(Endpoint):
@@ -202,6 +228,22 @@ class Policies(Endpoint):
         authorize(self.actor, POLICY)
         answer = propose_policy(actor=self.actor, **json_body(request, _body("POLICY_BODY")))
         return Response(answer, status=201)
+
+
+class WithdrawPolicy(Endpoint):
+    """Taking a proposed policy back."""
+
+    @describe(
+        "Withdraw a proposed policy; its request is cancelled",
+        tag="approvals",
+        name="withdraw_policy",
+        answers={200: shapes.WITHDRAWN},
+        body=shapes.REVOKE_BODY,
+    )
+    def post(self, request: Request, policy_id: str) -> Response:
+        authorize(self.actor, POLICY)
+        wanted = path_id(policy_id, "policy")
+        return Response(withdraw_policy(actor=self.actor, policy_id=wanted, **json_body(request, _body("REVOKE_BODY"))))
 
 
 class TryPolicy(Endpoint):

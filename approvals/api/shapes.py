@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from approvals.actions.decide import DECISIONS
 from approvals.actions.own import MAX_KEY, MAX_TITLE
-from approvals.law import ON_TIMEOUT, RISKS, SEPARATIONS, STATES
+from approvals.law import EVENTS, HOOK_FORMATS, ON_TIMEOUT, POLICY_STATES, RISKS, SEPARATIONS, STATES
 from approvals.policy import RULES_SCHEMA
 from approvals.records import REPORTS
 from approvals.trying import COUNTS, DIFFERENCES
@@ -48,7 +48,27 @@ ESCALATE_BODY = shape(
     },
     closed=True,
 )
-COMMENT_BODY = shape({"text": {**_REASON, "minLength": 1}}, closed=True)
+_REFERENCE = {"artifact_id": ID, "sha256": SHA256}
+_FILE = {"type": "string", "maxLength": 200}
+COMMENT_BODY = shape(
+    {"text": {**_REASON, "minLength": 1}},
+    {
+        "attachments": {
+            "type": "array",
+            "maxItems": 10,
+            "items": shape(_REFERENCE, {"name": _FILE}, closed=True),
+            "description": "Uploaded before (POST artifacts/); at most 10 MB each, no markup, programs or archives.",
+        }
+    },
+    closed=True,
+)
+COMMENTED = shape(
+    {
+        "approval_id": ID,
+        "mentions": many(TEXT),
+        "attachments": many(shape({**_REFERENCE, "size": COUNT, "media_type": TEXT, "name": TEXT})),
+    }
+)
 BULK_BODY = shape(
     {
         "decision": {"enum": list(DECISIONS)},
@@ -276,6 +296,46 @@ DELEGATION = shape(
         "active": FLAG,
     },
 )
+_EVENTS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"enum": list(EVENTS)},
+    "description": "Which events; without it all of them.",
+}
+_FORMAT = {
+    "enum": list(HOOK_FORMATS),
+    "description": "standard: signed by Standard Webhooks; chat: {text}, as incoming hooks of chats take it.",
+}
+HOOK_BODY = shape(
+    {"url": {"type": "string", "minLength": 1, "maxLength": 500}}, {"format": _FORMAT, "events": _EVENTS}, closed=True
+)
+ROTATE_BODY = shape(
+    {},
+    {
+        "overlap_s": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 2_592_000,
+            "description": "How long the secret before signs too; a day by default, 0: no more at once.",
+        }
+    },
+    closed=True,
+)
+_SECRET = {**TEXT, "description": "Told this once."}
+_HOOK = {"hook_id": ID, "url": TEXT, "format": _FORMAT, "events": maybe(many(TEXT))}
+HOOK = shape({**_HOOK, "old_until": maybe(TIME), "created_by": TEXT, "created_at": TIME})
+ADDED_HOOK = shape({**_HOOK, "secret": _SECRET})
+ROTATED = shape({"hook_id": ID, "secret": _SECRET, "old_until": TIME})
+_MOST = {"type": "integer", "minimum": 1, "maximum": 10_000}
+REVIEW_BODY = shape(
+    {
+        "most_held": maybe({**_MOST, "description": "Pending requests that one person holds at once; null: no limit."}),
+        "most_decided": maybe({**_MOST, "description": "What one person decides within an hour; null: no limit."}),
+    },
+    closed=True,
+)
+REVIEW = shape({"most_held": maybe(COUNT), "most_decided": maybe(COUNT)}, {"set_by": TEXT, "set_at": TIME})
+REVIEW_LOAD = shape({"most_held": maybe(COUNT), "most_decided": maybe(COUNT), "held": COUNT, "decided": COUNT})
 _RULES = {**RULES_SCHEMA, "description": "Rules in CEL, read from the top; the first that holds decides, none: denied."}
 _DECIDE = {"enum": ["allow", "approval", "deny"]}
 TRY_BODY = shape({"rules": _RULES}, {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}, closed=True)
@@ -294,8 +354,10 @@ _PAST = shape(
 )
 TRIED = shape({**dict.fromkeys(COUNTS, COUNT), "items": many(_PAST)})
 PROPOSED_POLICY = shape(
-    {"policy_id": ID, "version": COUNT, "sha256": SHA256, "state": TEXT, "approval_id": ID, "tried": TRIED}
+    {"policy_id": ID, "version": COUNT, "sha256": SHA256, "state": TEXT, "approval_id": ID, "tried": TRIED},
+    {"warning": {**TEXT, "description": "There is no other admin who could activate it."}},
 )
+WITHDRAWN = shape({"policy_id": ID, "version": COUNT, "state": TEXT, "approval_id": ID})
 POLICY = shape(
     {
         "policy_id": ID,
@@ -303,7 +365,7 @@ POLICY = shape(
         "rules": ANY,
         "sha256": SHA256,
         "note": TEXT,
-        "state": {"enum": ["proposed", "active", "retired", "rejected"]},
+        "state": {"enum": list(POLICY_STATES)},
         "approval_id": maybe(ID),
         "created_by": TEXT,
         "created_at": TIME,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, own, statistics, views
+from approvals.api import acts, hooks, own, statistics, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
@@ -12,6 +12,10 @@ urlpatterns = [
     path("approvals/export/", own.Export.as_view()),
     path("approvals/statistics/", statistics.Statistics.as_view()),
     path("approvals/schema/", own.RecordSchema.as_view()),
+    path("approvals/limits/", acts.ReviewLimits.as_view()),
+    path("approvals/hooks/", hooks.Hooks.as_view()),
+    path("approvals/hooks/<str:hook_id>/", hooks.Hook.as_view()),
+    path("approvals/hooks/<str:hook_id>/rotate/", hooks.RotateHook.as_view()),
     path("approvals/<str:approval_id>/", views.Approval.as_view()),
     path("approvals/<str:approval_id>/decide/", views.Decide.as_view()),
     path("approvals/<str:approval_id>/consume/", own.Consume.as_view()),
@@ -27,6 +31,7 @@ urlpatterns = [
     path("steps/<str:step_id>/input/", acts.Input.as_view()),
     path("policies/", acts.Policies.as_view()),
     path("policies/try/", acts.TryPolicy.as_view()),
+    path("policies/<str:policy_id>/withdraw/", acts.WithdrawPolicy.as_view()),
     path("delegations/", acts.Delegations.as_view()),
     path("delegations/<str:delegation_id>/end/", acts.EndDelegation.as_view()),
 ]

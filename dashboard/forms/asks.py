@@ -29,6 +29,13 @@ def _reason(required: bool = True) -> forms.CharField:
     )  # fmt: skip
 
 
+class ReviewLimitsForm(forms.Form):
+    """How much one person reviews; an empty field bounds nothing."""
+
+    most_held = forms.IntegerField(min_value=1, max_value=10_000, required=False)
+    most_decided = forms.IntegerField(min_value=1, max_value=10_000, required=False)
+
+
 class ReasonForm(forms.Form):
     """Why, and nothing else."""
 

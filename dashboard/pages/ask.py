@@ -6,13 +6,14 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from approvals.actions.answer import answer_input
+from approvals.actions.comments import MOST_ATTACHED, check_media_type, check_size, comment_request
 from approvals.actions.decide import decide_request
-from approvals.actions.handling import comment_request
 from approvals.actions.own import EXTERNAL
 from approvals.queries import get_request, list_requests
 from approvals.verbs import ANSWER, DECIDE, POLICY, READ
@@ -24,7 +25,10 @@ from dashboard.presenters import asks, payload
 from dashboard.presenters import policy as rules
 from runtime.access import verbs as v
 from runtime.access.authorize import may
+from runtime.actions.artifacts import upload_artifact
+from runtime.actions.base import check_reason
 from runtime.kernel.actor import Actor
+from runtime.kernel.canonical import digest
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError
 from runtime.queries.graphs import read_graph
 
@@ -98,9 +102,26 @@ def answer(request: HttpRequest, actor: Actor, request_id: uuid.UUID) -> HttpRes
 @page(READ, section="inbox", methods=("POST",))
 def comment(request: HttpRequest, actor: Actor, request_id: uuid.UUID) -> HttpResponse:
     """Add a comment; it decides nothing."""
-    comment_request(actor=actor, request_id=request_id, text=request.POST.get("text", ""))
+    files = request.FILES.getlist("file")
+    if len(files) > MOST_ATTACHED:
+        raise BadInput(_("At most %(n)d files are attached.") % {"n": MOST_ATTACHED}, where="/file")
+    # Looked at whole before anything is stored: of a comment that is refused nothing stays.
+    for one in files:
+        check_size(one.size or 0, "/file")
+        check_media_type(one.content_type or "", "/file")
+    get_request(actor=actor, request_id=request_id)
+    text = check_reason(request.POST.get("text", ""), required=True)
+    attached = [_upload(actor, one) for one in files]
+    comment_request(actor=actor, request_id=request_id, text=text, attachments=attached)
     messages.success(request, _("Your comment is there. It decides nothing."), extra_tags="succeeded")
     return HttpResponseRedirect(f"{reverse('approval', args=[request_id])}#history")
+
+
+def _upload(actor: Actor, file: UploadedFile) -> dict[str, Any]:
+    body = file.read()
+    made = upload_artifact(actor=actor, body=body, media_type=file.content_type or "", sha256=digest(body))
+    name = "".join(one for one in file.name or "" if one.isprintable())[-200:]
+    return {"artifact_id": made["artifact_id"], "sha256": made["sha256"], "name": name}
 
 
 def _show(
@@ -130,7 +151,12 @@ def _show(
         "evidence": [{**one, "url": requests.artifact_url(one["artifact_id"])} for one in shown.get("evidence") or []],
         "reasons": asks.risk_reasons(shown),
         "panel": asks.panel(found),
-        "history": asks.history(found),
+        "history": [
+            {**line, "files": [{**file, "url": requests.artifact_url(file)} for file in line["files"]]}
+            for line in asks.history(found)
+        ],
+        "may_attach": may(actor, v.ARTIFACT_WRITE),
+        "may_read_files": may(actor, v.PAYLOAD_READ),
         "before": _before(actor, found),
         "follows": follows[:MOST_FOLLOWS],
         "follow_more": max(0, len(follows) - MOST_FOLLOWS),

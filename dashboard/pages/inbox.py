@@ -5,16 +5,19 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from approvals.actions.quota import set_review_limits
 from approvals.law import RISKS, STATES
-from approvals.queries import SORTS, list_requests
+from approvals.queries import SORTS, list_requests, review_load
 from approvals.records import RECORD_SCHEMA, export_requests
 from approvals.verbs import DECIDE, READ
+from dashboard.forms.asks import ReviewLimitsForm
 from dashboard.pages import export, requests, views
 from dashboard.pages.console import moment, page, show
 from dashboard.presenters import times
@@ -22,6 +25,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.api.http import rfc3339
 from runtime.kernel.actor import Actor
+from runtime.kernel.errors import BadInput
 from runtime.queries.definitions import list_workflows
 
 VIEWS = ("mine", "all", "decided")
@@ -64,6 +68,8 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponse:
         "next": next((one["deadline"] for one in rows if one["deadline"]), None) if state and by_time else None,
         "saved": views.saved(actor, SAVED),
         "asked": request.GET.urlencode(),
+        "load": review_load(actor=actor),
+        "may_limit": may(actor, v.LIMIT_SET),
     }
     return show(request, "pages/inbox.html", context)
 
@@ -95,6 +101,17 @@ def save_view(request: HttpRequest, actor: Actor) -> HttpResponse:
     query = request.POST.get("query", "")[:2000]
     views.save(actor, SAVED, request.POST.get("name", ""), query)
     return HttpResponseRedirect(f"{reverse('inbox')}?{query}")
+
+
+@page(v.LIMIT_SET, section="inbox", methods=("POST",))
+def set_limits(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Bound what one person holds at once and decides within an hour; an empty field bounds nothing."""
+    form = ReviewLimitsForm(request.POST)
+    if not form.is_valid():
+        raise BadInput(_("A review limit is a whole number from 1 to 10,000."), where="/most_held")
+    set_review_limits(actor=actor, **form.cleaned_data)
+    messages.success(request, _("Set. It holds from the next act on."))
+    return HttpResponseRedirect(reverse("inbox"))
 
 
 def _groups(rows: list[dict[str, Any]], now: datetime) -> list[tuple[str, list[dict[str, Any]]]]:

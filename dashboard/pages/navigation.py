@@ -68,6 +68,7 @@ def groups(actor: Actor) -> list[Group]:
                 ("workers", _("Workers"), "server", v.WORKER_READ, 0, ""),
                 ("tools", _("Tools"), "plug", v.TOOL_READ, 0, ""),
                 ("messages", _("Messages"), "send", v.MESSAGE_READ, 0, ""),
+                ("hooks", _("Webhooks"), "webhook", v.NOTICE_MANAGE, 0, ""),
                 ("policy", _("Policy"), "scale", POLICY, 0, ""),
                 ("stops", _("Stops"), "octagon-x", v.STOP_READ, 0, ""),
                 ("audit", _("Audit"), "scroll-text", v.AUDIT_READ, 0, ""),

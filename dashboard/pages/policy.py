@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from approvals.actions.decide import decide_request
-from approvals.actions.policies import propose_policy, try_policy
+from approvals.actions.policies import propose_policy, try_policy, withdraw_policy
 from approvals.queries import get_request, list_policies
 from approvals.verbs import POLICY
 from dashboard.forms.decide import DecisionForm
@@ -50,7 +50,14 @@ def policy(request: HttpRequest, actor: Actor) -> HttpResponse:
         made = propose_policy(actor=actor, rules=form.cleaned_data["rules"], note=form.cleaned_data["note"])
     except (BadInput, PermissionDenied) as problem:
         return _show(request, actor, _Said(form, problem=problem, status=problem.http_status))
-    messages.success(request, _("Proposed. Another administrator activates it."), extra_tags="succeeded")
+    if "warning" in made:
+        messages.warning(
+            request,
+            _("Proposed. You are the only administrator, so nobody can activate it: make a second member one."),
+            extra_tags="hold",
+        )
+    else:
+        messages.success(request, _("Proposed. Another administrator activates it."), extra_tags="succeeded")
     return _to(made["version"])
 
 
@@ -77,6 +84,18 @@ def decide(request: HttpRequest, actor: Actor, number: int) -> HttpResponse:
         messages.success(request, _("Active. It judges every call from now on."), extra_tags="succeeded")
     else:
         messages.success(request, _("Rejected. Nothing changes."), extra_tags="failed")
+    return _to(number)
+
+
+@page(POLICY, section="policy", methods=("POST",))
+def withdraw(request: HttpRequest, actor: Actor, number: int) -> HttpResponse:
+    """Take a proposed version back; its request is cancelled."""
+    one = _version(list_policies(actor=actor), number)
+    try:
+        withdraw_policy(actor=actor, policy_id=one["policy_id"], reason=request.POST.get("reason", ""))
+    except (BadInput, Conflict) as problem:
+        return _show(request, actor, _Said(problem=problem, status=problem.http_status), number)
+    messages.success(request, _("Withdrawn. Nobody activates it any more."))
     return _to(number)
 
 
@@ -112,6 +131,7 @@ def _show(request: HttpRequest, actor: Actor, said: _Said, number: int | None = 
         "crumbs": [(_("Policy"), None)],
         "one": one,
         "active": active,
+        "overtaken": bool(one and active and one["state"] == "proposed" and one["version"] < active["version"]),
         "versions": rows,
         "waiting": [row for row in rows if row["state"] == "proposed"],
         "rules": words.rules_of(rules, before) if one else [],

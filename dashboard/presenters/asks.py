@@ -31,6 +31,8 @@ NOTES = {
     "escalate": gettext_lazy("escalated it"),
     "revoke": gettext_lazy("took the grant back"),
     "propose": gettext_lazy("edited it"),
+    "withdraw": gettext_lazy("withdrew it"),
+    "target_changed": gettext_lazy("found the target changed before anything was sent"),
     "warned": gettext_lazy("warned: half of the time is over"),
     "reminded": gettext_lazy("reminded: little time is left"),
     "overdue": gettext_lazy("told that it is overdue"),
@@ -106,15 +108,22 @@ def _difference(before: Any, after: Any) -> str:
 
 
 def history(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what happened to a request, oldest first: {at, actor, words, text}."""
+    """Return what happened to a request, oldest first: {at, actor, words, text, files}."""
     rows = [
-        {"at": one["at"], "actor": one["actor"], "words": _note(one), "text": one["text"]} for one in found["notes"]
+        {
+            "at": one["at"],
+            "actor": one["actor"],
+            "words": _note(one),
+            "text": one["text"],
+            "files": (one["details"] or {}).get("attachments", []),
+        }
+        for one in found["notes"]
     ]
     for one in found["decisions"]:
         words = _("approved") if one["decision"] == "approve" else _("rejected")
         if one["for_actor"]:
             words = _("%(words)s in place of %(who)s") % {"words": words, "who": _name(one["for_actor"])}
-        rows.append({"at": one["at"], "actor": one["actor"], "words": words, "text": one["comment"]})
+        rows.append({"at": one["at"], "actor": one["actor"], "words": words, "text": one["comment"], "files": []})
     return sorted(rows, key=lambda one: one["at"])
 
 

@@ -14,9 +14,10 @@ STATES = {
     "active": gettext_lazy("active"),
     "retired": gettext_lazy("retired"),
     "rejected": gettext_lazy("rejected"),
+    "withdrawn": gettext_lazy("withdrawn"),
 }
 # Whose mark a state of a policy wears.
-MARKS = {"proposed": "hold", "active": "succeeded", "retired": "waiting", "rejected": "failed"}
+MARKS = {"proposed": "hold", "active": "succeeded", "retired": "waiting", "rejected": "failed", "withdrawn": "skipped"}
 VERDICTS = {
     "allow": gettext_lazy("allow"),
     "approval": gettext_lazy("ask people"),

@@ -111,6 +111,7 @@ PROBLEMS = (
     gettext_lazy("Request cannot be approved"),
     gettext_lazy("Somebody else decides it"),
     gettext_lazy("You have decided already"),
+    gettext_lazy("Review limit is reached"),
     gettext_lazy("It is your own request"),
     gettext_lazy("Not possible for this request"),
     gettext_lazy("Somebody else holds the case"),

@@ -58,9 +58,13 @@ def remove_target(*, actor: Actor, target_id: uuid.UUID) -> dict[str, Any]:
     return {"target_id": str(target_id), "removed": True}
 
 
-def secret_of(target_id: uuid.UUID) -> str:
-    """Return a webhook's signing secret. It is derived from SECRET_KEY, so no row of the database holds it."""
-    key = hmac.new(settings.SECRET_KEY.encode(), b"quarterdeck.webhook:" + target_id.bytes, hashlib.sha256).digest()
+def secret_of(target_id: uuid.UUID, version: int = 1) -> str:
+    """Return a webhook's signing secret. It is derived from SECRET_KEY, so no row of the database holds it.
+
+    ``version`` counts the secrets that one target has had.
+    """
+    name = target_id.bytes if version == 1 else target_id.bytes + b":%d" % version
+    key = hmac.new(settings.SECRET_KEY.encode(), b"quarterdeck.webhook:" + name, hashlib.sha256).digest()
     return "whsec_" + base64.b64encode(key).decode()
 
 
@@ -81,6 +85,18 @@ def host_allowed(url: str) -> bool:
     return f"{bare}:{actual}" in allowed or (bare in allowed and actual in (80, 443))
 
 
+def check_url(url: str, where: str) -> None:
+    """Refuse an address that webhooks are not sent to. Raises BadInput."""
+    if len(url) > 500 or not url.isprintable():
+        raise BadInput("An address has at most 500 printable characters.", where=where)
+    if not host_allowed(url):
+        raise BadInput(
+            "Webhooks are not sent there.",
+            where=where,
+            remediation="Use https and a host that the operator lists in QUARTERDECK_WEBHOOK_HOSTS.",
+        )
+
+
 def _check(kind: str, address: str, rules: list[str] | None) -> None:
     if len(address) > 500 or not address.isprintable():
         raise BadInput("An address has at most 500 printable characters.", where="/address")
@@ -92,12 +108,7 @@ def _check(kind: str, address: str, rules: list[str] | None) -> None:
                 "This is no mail address.", where="/address", remediation="Write one like ops@example.com."
             ) from None
     elif kind == "webhook":
-        if not host_allowed(address):
-            raise BadInput(
-                "Webhooks are not sent there.",
-                where="/address",
-                remediation="Use https and a host that the operator lists in QUARTERDECK_WEBHOOK_HOSTS.",
-            )
+        check_url(address, "/address")
     else:
         raise BadInput("There is no such kind of target.", where="/kind", remediation="Use mail or webhook.")
     for index, rule in enumerate(rules or ()):

@@ -14,17 +14,18 @@ MEMBERS = frozenset({"artifact_id", "sha256"})
 MOST = 100
 
 
-def keep_references(tx: Tx, value: Any) -> int:
+def keep_references(tx: Tx, value: Any, root: str = "/input") -> int:
     """Check every reference in ``value`` and let what it names expire no more; returns how many there are.
 
+    ``root`` is the place of ``value`` in what the client sent.
     Raises BadInput with the place of one that names no artifact of this tenant, one of another hash, or one whose
     content has expired.
     """
-    wanted = list(_references(value, ""))
+    wanted = list(_references(value, root))
     if not wanted:
         return 0
     if len(wanted) > MOST:
-        raise BadInput(f"An input refers to at most {MOST} artifacts.", where="/input", remediation="Pack them.")
+        raise BadInput(f"An input refers to at most {MOST} artifacts.", where=root, remediation="Pack them.")
     ids = sorted({one[0] for one in wanted})
     known = {row[0]: row[1:] for row in tx.rows("artifacts_for_reference", (ids,))}
     if fresh := [one for one in ids if one in known and known[one][1]]:
@@ -34,7 +35,7 @@ def keep_references(tx: Tx, value: Any) -> int:
         if artifact_id not in known or bytes(known[artifact_id][0]) != sha256:
             raise BadInput(
                 "The reference names no artifact of this hash in the tenant.",
-                where=f"/input{where}",
+                where=where,
                 remediation="Upload the content (POST artifacts/) and pass the artifact_id and sha256 it answers with.",
             )
     return len(wanted)
@@ -58,6 +59,6 @@ def _parse(value: dict[str, Any], where: str) -> tuple[uuid.UUID, bytes, str]:
     except (ValueError, TypeError, AttributeError):
         raise BadInput(
             "A reference to an artifact has a UUID and a SHA-256 in hexadecimal.",
-            where=f"/input{where}",
+            where=where,
             remediation="Pass the artifact_id and sha256 that POST artifacts/ answered with.",
         ) from None

@@ -16,9 +16,13 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A message to ``url``; the receiver deduplicates by ``message_id`` and verifies with ``secret`` (whsec_…)."""
+    """A message to ``url``; the receiver deduplicates by ``message_id`` and verifies with ``secret`` (whsec_…).
+
+    While a secret is being exchanged ``old_secret`` signs as well: the receiver takes either.
+    """
 
     url: str
     secret: str
     message_id: str
     body: bytes
+    old_secret: str | None = None

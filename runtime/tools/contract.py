@@ -19,6 +19,7 @@ from runtime.kernel.errors import BadInput, InvalidExpression, InvalidJSON
 from runtime.kernel.schemas import Compiled, SchemaProblem, compile_schema
 from runtime.tools.contract_schema import CONTRACT_SCHEMA, OWN_ENVIRONMENT, PLACEHOLDER, REFERENCE_PATTERN
 from runtime.tools.lookup import compile_lookup
+from runtime.tools.present import compile_present
 
 MAX_CONTRACT_BYTES = 262_144
 _DEFAULTS: dict[str, Any] = {
@@ -28,6 +29,7 @@ _DEFAULTS: dict[str, Any] = {
     "runs": "thread",
     "query": None,
     "lookup": None,
+    "target_version": None,
     "compensation": None,
     "idempotency": "none",
     "on_error": "unknown",
@@ -59,6 +61,7 @@ class ToolContract:
     having a second effect: nobody, the tool by key, the tool by owner epoch, or the nature of the request.
     ``on_error`` says what it means when a *writing* tool itself reports an error. ``query`` and ``compensation`` are
     references "name@version" to other tools; ``lookup`` says how the query tool is asked and its answer read.
+    ``target_version`` says which tool reads the version of what a call changes, and where its answer has it.
     ``serial`` names the state that a write changes, with arguments in braces: one call at a time writes it.
     """
 
@@ -75,6 +78,7 @@ class ToolContract:
     runs: str = "thread"
     query: str | None = None
     lookup: dict[str, Any] | None = None
+    target_version: dict[str, Any] | None = None
     compensation: str | None = None
     idempotency: str = "none"
     on_error: str = "unknown"
@@ -114,8 +118,9 @@ class ToolContract:
         value["targets"], value["scopes"] = list(self.targets), list(self.scopes)
         if value["lookup"] is None:
             del value["lookup"]  # a contract without one is the contract it was before there were lookups
-        if self.serial is None:
-            del value["serial"]  # younger than the first contracts, whose digest it must not change
+        for younger in ("serial", "target_version"):
+            if value[younger] is None:
+                del value[younger]  # younger than the first contracts, whose digest it must not change
         return value
 
     @cached_property
@@ -238,6 +243,7 @@ def _recovery_problems(c: dict[str, Any]) -> list[Problem]:
     except InvalidExpression as problem:
         mend = problem.remediation or "Correct the expression."
         found.append(Problem(problem.where or "/lookup", problem.detail, mend))
+    found += _present_problems(c, writes)
     if c["serial"] is not None:
         mend = "Remove it, or name only properties of input_schema in braces."
         named, known = set(re.findall(r"\{([^{}]*)\}", c["serial"])), set(c["input_schema"].get("properties", {}))
@@ -245,6 +251,26 @@ def _recovery_problems(c: dict[str, Any]) -> list[Problem]:
             found.append(Problem("/serial", "A state is what a write changes, named by its arguments.", mend))
     if not writes and c["compensation"] is not None:
         found.append(Problem("/compensation", "A tool without effect has nothing to compensate.", "Remove it."))
+    return found
+
+
+def _present_problems(c: dict[str, Any], writes: bool) -> list[Problem]:
+    """What is looked at before a call is the target of a write, by another tool, which reads it."""
+    found: list[Problem] = []
+    if c["target_version"] is None:
+        return found
+    if not writes:
+        detail = "A tool without effect has no target whose version matters."
+        found.append(Problem("/target_version", detail, "Remove it."))
+    named = c["target_version"]["tool"]
+    if re.fullmatch(REFERENCE_PATTERN, named) is None or named == f"{c['name']}@{c['version']}":
+        mend = 'Name it as "name@version".'
+        found.append(Problem("/target_version/tool", "Another tool reads the target's version.", mend))
+    try:
+        compile_present(c["target_version"])
+    except InvalidExpression as problem:
+        mend = problem.remediation or "Correct the expression."
+        found.append(Problem(problem.where or "/target_version", problem.detail, mend))
     return found
 
 

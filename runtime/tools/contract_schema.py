@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.tools.lookup import LOOKUP_SCHEMA
+from runtime.tools.present import PRESENT_SCHEMA
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*$"
 REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*@[1-9][0-9]{0,8}$"
@@ -160,6 +161,7 @@ CONTRACT_SCHEMA: dict[str, Any] = {
         "runs": {"enum": ["inline", "thread", "process"]},
         "query": _REFERENCE,
         "lookup": LOOKUP_SCHEMA,
+        "target_version": PRESENT_SCHEMA,
         "compensation": _REFERENCE,
         "idempotency": {"enum": ["none", "key", "epoch", "natural"]},
         "on_error": {"enum": ["refused", "unknown"]},

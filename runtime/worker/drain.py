@@ -10,6 +10,7 @@ import queue
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -28,6 +29,7 @@ from runtime.worker.execute import Prepared, begin, failed, perform
 from runtime.worker.gates import let_go
 from runtime.worker.held import compare, heed_missed
 from runtime.worker.intents import intend
+from runtime.worker.looking import first_call, look
 from runtime.worker.onward import Onward
 from runtime.worker.session import Session
 from runtime.worker.stops import Remembered, held_back
@@ -36,8 +38,9 @@ from runtime.worker.work import Claimed, Report
 
 log = structlog.get_logger(__name__)
 
-_MAX_DRAIN_SECONDS, _MOST_REFUSED = 600.0, 50
-_RETRY_SECONDS, _SHUN_SECONDS, _DOUBT_SECONDS, _COMPARE_SECONDS = 0.5, 10.0, 0.02, 5.0
+_MAX_DRAIN_SECONDS, _COMPARE_SECONDS = 600.0, 5.0
+_RETRY_SECONDS, _DOUBT_SECONDS = 0.5, 0.02
+_SHUN_SECONDS, _MOST_REFUSED = 10.0, 50
 _BLOCKED_SECONDS, _MAX_BLOCKED = 0.002, 50
 _INLINE_SECONDS = 0.05  # what runs in this thread between two transactions takes about so long at most
 _TURNS = 8  # every so many claims everybody is asked; every so many completions do not go on with their runs
@@ -46,17 +49,16 @@ DATABASE_AWAY = (Unavailable, psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class Drain:
-    """Works for one session. ``inbox`` takes reports from slots and wake-ups from the listener."""
+    """Works for one session. ``inbox`` takes reports and looked-at calls from slots, and wake-ups from the listener."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.claimer = session, Claimer(session.id)
-        self.inbox: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Report | Prepared | None] = queue.SimpleQueue()
         self.running = UnderWay()
         self.reports: list[Report] = []
         self.oldest_report = self.next_poll = 0.0
-        self.hungry = True
+        self.hungry, self.over = True, False
         self.slots = ThreadPoolExecutor(conf().slots, thread_name_prefix="slot")
-        self.over = False
         self.claims = self.turn = self.flushes = self.written = self.blocked = 0
         self.pace = 0.0  # seconds a step took that ran in this thread; 0 while most wait in slots
         self.stops = Remembered()
@@ -67,8 +69,7 @@ class Drain:
 
     def run(self, *, stop: Stop | None = None) -> int:
         """Work until idle; returns how many steps ended. With the database away nothing starts (invariant 6)."""
-        done = 0
-        until = time.monotonic() + _MAX_DRAIN_SECONDS
+        done, until = 0, time.monotonic() + _MAX_DRAIN_SECONDS
         self.hungry = True
         try:
             while True:
@@ -125,9 +126,8 @@ class Drain:
             for tenant_id in list(self.doubtful):
                 self._recover(tenant_id)
             self.hungry = self.hungry or bool(self.doubtful)
-            ready = [
-                t for t in likely or ready_tenants(list(conf().pools)) if self.shunned.get(t, 0.0) <= time.monotonic()
-            ]
+            asked = likely or ready_tenants(list(conf().pools))
+            ready = [t for t in asked if self.shunned.get(t, 0.0) <= time.monotonic()]
             got = self._claim_from(ready)
             if not likely:
                 self._passed_over(bool(ready) and got == 0)
@@ -250,15 +250,16 @@ class Drain:
             begun = self._begin(tenant_id, item)
             if isinstance(begun, Report):
                 self._report(begun)
+            elif begun is not None and begun.reader is not None:
+                self._slot(begun, look)
             elif begun is not None and begun.tool.contract.writes:
                 writing.append(begun)
             elif begun is not None:
                 self._call(begun)
         count = len(self.reports) - before
         self.pace = (time.monotonic() - begun_at) / count if 2 * count > len(claimed) else 0.0
-        if writing:
-            for prepared in self._intend(tenant_id, writing):
-                self._call(prepared)
+        for prepared in self._intend(tenant_id, writing) if writing else []:
+            self._call(prepared)
 
     def _begin(self, tenant_id: uuid.UUID, item: Claimed) -> Report | Prepared | None:
         """Begin a step; None when the lease ran out while the database was away: others take the step over."""
@@ -266,8 +267,8 @@ class Drain:
             try:
                 begun = begin(item, lambda reference: read_tool(tenant_id, reference))
                 # A writing call asks for stops in the transaction of its intent.
-                if isinstance(begun, Prepared) and not begun.tool.contract.writes:
-                    stop = self.stops.of(begun)
+                if isinstance(begun, Prepared) and (first := first_call(begun)) is not None:
+                    stop = self.stops.of(first)
                     return begun if stop is None else held_back(begun, stop)
                 return begun
             except DATABASE_AWAY as problem:
@@ -302,8 +303,11 @@ class Drain:
             self.running.tell(prepared)
             self._report(perform(prepared, self.session.lease.held))
             return
+        self._slot(prepared, perform)
+
+    def _slot(self, prepared: Prepared, work: Callable[[Prepared, Callable[[], bool]], Report | Prepared]) -> None:
         self.running.begin(prepared)
-        self.slots.submit(lambda: self.inbox.put(perform(prepared, self.session.lease.held)))
+        self.slots.submit(lambda: self.inbox.put(work(prepared, self.session.lease.held)))
 
     def _report(self, report: Report) -> None:
         if not self.reports:
@@ -313,12 +317,10 @@ class Drain:
     def _collect(self, closing: bool) -> None:
         """Take what the slots brought; wait only when there is nothing better to do."""
         wait = 0.0
-        if self.running and closing:
+        if self.running and (closing or (self.hungry and self._free() <= 0)):
             wait = conf().flush_seconds if self.reports else conf().poll_seconds
         elif self.running and not self.hungry:
             wait = conf().flush_seconds if self.reports else max(0.0, self.next_poll - time.monotonic())
-        elif self.running and self._free() <= 0:
-            wait = conf().flush_seconds if self.reports else conf().poll_seconds
         while True:
             try:
                 item = self.inbox.get(timeout=wait) if wait > 0 else self.inbox.get_nowait()
@@ -330,7 +332,11 @@ class Drain:
                 self.hungry = True
                 continue
             self.running.end(item.claimed.step_id)
-            self._report(item)
+            if isinstance(item, Report):
+                self._report(item)
+            else:  # its target was looked at: now the intent
+                for one in self._intend(item.claimed.tenant_id, [item]):
+                    self._call(one)
             if len(self.reports) >= conf().flush_batch:
                 return
 

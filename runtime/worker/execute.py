@@ -24,6 +24,7 @@ from runtime.kernel.errors import QuarterdeckError, Unavailable
 from runtime.machine.rows import UNDO_KINDS
 from runtime.tools.calls import FINAL_CLASSES, CallRequest, CallResult, call, prepare
 from runtime.tools.contract import ToolContract
+from runtime.tools.present import present_of
 from runtime.tools.redact import redact
 from runtime.tools.registry import RegisteredTool
 from runtime.tools.retry import may_retry, next_delay
@@ -46,6 +47,9 @@ class Prepared:
     context: dict[str, Any]
     cancel: threading.Event = field(default_factory=threading.Event)
     before_edit: tuple[dict[str, Any], bytes, bytes] | None = None
+    # Where the contract says how to look at the target: the tool that is asked, and the version that it told.
+    reader: RegisteredTool | None = None
+    present: str | None = None
 
     def send_instead(self, arguments: bytes) -> None:
         """Send these canonical bytes: a person edited the call, and they were checked and approved (C5.4)."""
@@ -170,7 +174,13 @@ def _prepare(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Repo
         report = Report(claimed, "succeeded", output=offer.output, output_sha256=offer.output_sha256)
         report.input_sha256, report.adopted_from = input_sha256, offer.run_id
         return report
-    return Prepared(claimed, tool, arguments, data, input_sha256, context)
+    prepared = Prepared(claimed, tool, arguments, data, input_sha256, context)
+    if (present := present_of(tool.contract)) is not None:
+        prepared.reader = tool_of(present.tool)
+        if prepared.reader.contract.writes:
+            detail = f"{present.tool} has an effect: it cannot read the target's version."
+            return failed(claimed, "policy", detail, code="unfit_tool")
+    return prepared
 
 
 def _prepare_undo(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Report | Prepared:
@@ -256,13 +266,14 @@ def _request(prepared: Prepared, lease_ok: Callable[[], bool]) -> CallRequest:
         run_id=str(claimed.run_id),
         step_id=str(claimed.step_id),
         attempt=claimed.attempt,
-        deadline_monotonic=time.monotonic() + _seconds_left(prepared),
+        deadline_monotonic=time.monotonic() + seconds_left(prepared),
         cancel=prepared.cancel,
         lease_ok=lease_ok,
     )
 
 
-def _seconds_left(prepared: Prepared) -> float:
+def seconds_left(prepared: Prepared) -> float:
+    """Return how long a call may take now: its own limit, within the run's deadline."""
     claimed = prepared.claimed
     limit = claimed.node.timeout_s or prepared.tool.contract.timeout_s
     if claimed.deadline is not None:
@@ -312,11 +323,11 @@ def _report(prepared: Prepared, result: CallResult) -> Report:
     if claimed.node.kind == "compensation_check" and result.error_class not in FINAL_CLASSES:
         return _ask_again(prepared, report, result.message)
     report.outcome = "failed"
-    _try_again(prepared, result, report)
+    try_again(prepared, result, report)
     return report
 
 
-def _try_again(prepared: Prepared, result: CallResult, report: Report) -> None:
+def try_again(prepared: Prepared, result: CallResult, report: Report) -> None:
     """Schedule another try when policy, contract and the run's deadline leave room for one (B4.1, B4.2)."""
     claimed, contract = prepared.claimed, prepared.tool.contract
     policy = _policy(claimed, prepared)

@@ -17,6 +17,8 @@ from django.urls import URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
 from approvals.actions.delegations import add_delegation
+from approvals.actions.policies import propose_policy
+from approvals.models import Hook
 from repair.actions.bulk import prepare_bulk
 from runtime.kernel.callback import attempt_id
 from runtime.kernel.ids import uuid7
@@ -29,6 +31,7 @@ from tests.support.desk import Desk
 pytestmark = [pytest.mark.req("A1.4", "A10.1"), pytest.mark.django_db(transaction=True)]
 
 SOME_HASH = "0" * 64
+RULES = [{"name": "all", "when": "true", "decide": "allow"}]
 VERSIONED = {"expected_version": 1, "reason": "x"}
 # What an address takes beside the id; the others take nothing. One that is missing here is answered 400 and told so.
 BODIES: dict[str, Any] = {
@@ -62,6 +65,7 @@ BODIES: dict[str, Any] = {
     "approvals/<str:approval_id>/comments/": {"text": "x"},
     "approvals/<str:approval_id>/consume/": {"action_hash": SOME_HASH},
     "approvals/<str:approval_id>/outcome/": {"outcome": "applied"},
+    "policies/<str:policy_id>/withdraw/": {"reason": "x"},
     "repairs/<str:repair_id>/claim/": VERSIONED,
     "repairs/<str:repair_id>/release/": VERSIONED,
     "repairs/<str:repair_id>/hand-over/": {"to": "OWN", "reason": "x"},
@@ -117,6 +121,10 @@ def things(admin, tenant) -> dict[str, str]:
     lent = add_delegation(actor=desk.approver, to=desk.admin.name, ends_at=at + timedelta(days=9), reason="away")
     stop = {"scope": "tool", "name": "core.never", "reason": "x"}
     target = {"kind": "mail", "address": "a@office.example"}
+    with tenant_tx(tenant.id):
+        hook = Hook.objects.create(
+            tenant=tenant, url="https://hooks.example/q", format="standard", created_by="user:a", created_at=at
+        )
     bulk = prepare_bulk(actor=desk.admin, resolution="keep_pending", filter={}, hours=1, reason="x")
     return {
         "task_id": str(desk.run(lost).task_id),
@@ -130,6 +138,8 @@ def things(admin, tenant) -> dict[str, str]:
         "breaker_id": str(breaker.id),
         "message_id": str(message.id),
         "delegation_id": lent["delegation_id"],
+        "policy_id": propose_policy(actor=desk.admin, rules=RULES, note="x")["policy_id"],
+        "hook_id": str(hook.id),
         "artifact_id": admin.upload(b"mine").json()["artifact_id"],
         "stop_id": admin.post("stops/", stop).json()["stop_id"],
         "limit_id": admin.post("limits/", {"scope": "tenant", "most": 9}).json()["limit_id"],

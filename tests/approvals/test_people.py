@@ -12,8 +12,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from approvals.actions.bulk import decide_many
+from approvals.actions.comments import comment_request
 from approvals.actions.delegations import add_delegation, end_delegation
-from approvals.actions.handling import claim_request, comment_request, delegate_request, release_request
+from approvals.actions.handling import claim_request, delegate_request, release_request
 from approvals.actions.revoke import revoke_grant
 from approvals.errors import AlreadyClosed, AlreadySpoken, HandedOver, NotUsable, OwnRequest
 from approvals.queries import count_pending, get_request, list_delegations, list_requests

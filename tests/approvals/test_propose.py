@@ -150,7 +150,12 @@ def test_a_lapsed_grant_asks_again_with_its_edit(office, clock):
     again = office.pending(run_id)
     assert (again["kind"], again["version"], again["editor"]) == ("call", 1, office.approver.label)
     assert again["shown"]["calls"][0]["arguments"] == {"to": "Gus", "rate": "1"}
+    # Beside it stands what the workflow itself would send: the edit is told again, not only its editor.
+    told = [(one["path"], one["before"], one["after"]) for one in again["changes"]]
+    assert told == [("/calls/0/arguments/rate", "2.50", "1")]
     edit(office, again, {"to": "Gus", "rate": "2"})
+    told = [(one["path"], one["before"], one["after"]) for one in office.pending(run_id)["changes"]]
+    assert told == [("/calls/0/arguments/rate", "1", "2")]
     office.decide(office.pending(run_id))
     office.work()
     assert sent(office, run_id) == {"pay:Gus": {"to": "Gus", "rate": "2"}}

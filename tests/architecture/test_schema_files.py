@@ -10,6 +10,7 @@ SCHEMA = Path(__file__).resolve().parents[2] / "runtime" / "store" / "sql" / "sc
 # The files as 0.1.0 has them. A change goes into a new file and a new migration, and its line is added here.
 RELEASED = {
     "approval_policies.sql": "ce18ff06b4f631a943d193a9c445ef571eb5597f3faa3a6b056c6edbcd3d7cdd",
+    "approval_reach.sql": "2e7d19678f026cb9133a961e803b69fc99a417f16e6ad1e589360a33ef3f46c7",
     "approvals.sql": "12be868640029f5d4d13e67daf2cf1438871126a19a8f13663157387b283c812",
     "approvals_people.sql": "ec099d8be1dd6cf3d8232cc739b3756b91151c75b94413abfb7bf6c0c02b1674",
     "compensation.sql": "9970a89c954078c9f61fcd3b798bc1ec6e2568c393d619ab4955a5dc4d0ca3b6",

@@ -63,6 +63,7 @@ def pages(made: Scene) -> list[str]:
         "/members/",
         "/tokens/",
         "/policy/",
+        "/webhooks/",
         "/stops/",
         "/messages/",
         *[f"/inbox/{request.id}/acts/{name}/" for name in KINDS],
@@ -144,7 +145,7 @@ def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, widt
     look("several requests")
     screen.page.locator("button[value=reject]").click()
     look("several requests without a word")
-    for path in ("/tokens/", "/members/", "/stops/"):
+    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/"):
         screen.open(path)
         screen.page.locator("main form[novalidate] button[type=submit]").last.click()
         expect(screen.page.locator("main .err").first).to_be_visible()

@@ -63,7 +63,7 @@ def addresses(made: Scene) -> dict[str, set[str]]:
     )
     pages["/members/"] = PEOPLE
     pages["/messages/"] = {"oncall", "admin"}
-    pages["/policy/"] = {"admin"}
+    pages["/policy/"] = pages["/webhooks/"] = {"admin"}
     pages["/audit/"] = pages["/audit/export.json"] = AUDITORS
     for run_id in made.runs.values():
         for tab in TABS:

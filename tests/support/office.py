@@ -15,6 +15,7 @@ from runtime.tools.registry import register_tool, tool_of
 from runtime.worker.complete import complete
 from runtime.worker.execute import Prepared, begin, perform
 from runtime.worker.intents import intend
+from runtime.worker.looking import look
 from runtime.worker.work import Claimed, Report
 from tests.support.actors import member
 from tests.support.engine import Engine
@@ -98,6 +99,9 @@ class Office(Engine):
         for item in claimed:
             begun = self._begin(item)
             (reports if isinstance(begun, Report) else calls).append(begun)  # type: ignore[arg-type]
+        looked = [look(call, lambda: True) if call.reader is not None else call for call in calls]
+        reports += [one for one in looked if isinstance(one, Report)]
+        calls = [one for one in looked if isinstance(one, Prepared)]
         going = [call for call in calls if not call.tool.contract.writes]
         if writing_calls := [call for call in calls if call.tool.contract.writes]:
             sent, held = intend(self.tenant.id, writing_calls)

@@ -40,8 +40,15 @@ WHERE request_id = %s ORDER BY id;
 SELECT a.arguments, r.editor_id, r.editor FROM qd_approval_action a JOIN qd_approval r ON r.id = a.request_id
 WHERE a.run_id = %(run)s AND a.node = %(node)s AND a.tool = %(tool)s AND a.contract_sha256 = %(contract)s
   AND a.business_key = %(key)s AND coalesce(a.prepared_sha256, a.arguments_sha256) = %(prepared)s
-  AND a.operation_id IS NULL AND r.state IN ('approved', 'lapsed', 'revoked')
+  AND a.operation_id IS NULL AND r.state IN ('approved', 'lapsed', 'revoked', 'voided')
 ORDER BY r.id DESC LIMIT 1;
+
+-- name: approval_target_changed
+-- In which version a call's target was found last, when another one had been approved.
+SELECT r.target, n.details FROM qd_approval_action a JOIN qd_approval r ON r.id = a.request_id
+  JOIN qd_approval_note n ON n.request_id = r.id
+WHERE a.run_id = %s AND a.node = %s AND n.kind = 'target_changed' AND n.details->>'node' = a.node
+ORDER BY n.at DESC, n.id DESC LIMIT 1;
 
 -- name: approval_heard
 -- A voice was heard and more are needed: the row changes, so that who looked at it before sees that.
@@ -62,6 +69,50 @@ WHERE id = %(id)s AND state = 'pending' AND revision = %(revision)s;
 -- name: approval_reminded
 UPDATE qd_approval SET remind_at = %s, reminders = reminders + 1, revision = revision + 1
 WHERE id = %s AND state = 'pending' AND revision = %s;
+
+-- name: review_limits
+SELECT most_held, most_decided, set_by, set_at FROM qd_review_limit;
+
+-- name: review_limits_put
+INSERT INTO qd_review_limit (id, tenant_id, most_held, most_decided, set_by, set_at)
+VALUES (%s, %s, %s, %s, %s, qd_now())
+ON CONFLICT (tenant_id) DO UPDATE SET most_held = excluded.most_held, most_decided = excluded.most_decided,
+  set_by = excluded.set_by, set_at = excluded.set_at
+RETURNING most_held, most_decided, set_by, set_at;
+
+-- name: review_serial
+-- One act of one person at a time where it is counted: two at once would both be the last one allowed.
+SELECT pg_advisory_xact_lock(hashtextextended('review:' || %s::text || ':' || %s::text, 13));
+
+-- name: review_load
+-- What one person holds now, and decided within the last hour.
+SELECT (SELECT count(*) FROM qd_approval WHERE tenant_id = %(tenant)s AND assignee_id = %(user)s AND state = 'pending'),
+  (SELECT count(*) FROM qd_approval_decision WHERE tenant_id = %(tenant)s AND user_id = %(user)s
+   AND at > qd_now() - interval '1 hour');
+
+-- name: approval_told
+-- What people and time do to a waiting request is told to hooks; its beginning and end the database tells by itself.
+SELECT qd_tell_approval(a, %s) FROM qd_approval a WHERE a.id = %s;
+
+-- name: hook_insert
+INSERT INTO qd_approval_hook (id, tenant_id, url, format, events, secret_version, created_by, created_at)
+VALUES (%s, %s, %s, %s, %s::jsonb, 1, %s, qd_now())
+ON CONFLICT (tenant_id, url) WHERE removed_at IS NULL DO NOTHING RETURNING id;
+
+-- name: hook_remove
+UPDATE qd_approval_hook SET removed_at = qd_now() WHERE id = %s AND removed_at IS NULL RETURNING id;
+
+-- name: hook_rotate
+-- The secret before signs too for so long, so that the receiver can take the new one over meanwhile.
+UPDATE qd_approval_hook SET secret_version = secret_version + 1, old_until = qd_now() + make_interval(secs => %s)
+WHERE id = %s AND removed_at IS NULL RETURNING secret_version, old_until;
+
+-- name: hook_for_message
+SELECT url, format, secret_version, old_until > qd_now() FROM qd_approval_hook WHERE id = %s AND removed_at IS NULL;
+
+-- name: hooks
+SELECT id, url, format, events, old_until, created_by, created_at FROM qd_approval_hook
+WHERE removed_at IS NULL ORDER BY created_at, id LIMIT 100;
 
 -- name: approval_note
 INSERT INTO qd_approval_note (id, tenant_id, request_id, kind, actor, text, details, at)
@@ -264,6 +315,20 @@ UPDATE qd_approval_policy SET state = 'active', activated_at = qd_now() WHERE id
 
 -- name: policy_reject
 UPDATE qd_approval_policy SET state = 'rejected', ended_at = qd_now() WHERE id = %s AND state = 'proposed';
+
+-- name: policy_withdraw
+UPDATE qd_approval_policy SET state = 'withdrawn', ended_at = qd_now() WHERE id = %s AND state = 'proposed';
+
+-- name: policy_request
+SELECT request_id FROM qd_approval_policy WHERE id = %s;
+
+-- name: policy_newer
+-- The newest version after this one that is active, or was: an older one never takes its place.
+SELECT max(version) FROM qd_approval_policy WHERE version > %s AND state IN ('active', 'retired');
+
+-- name: other_admins_count
+SELECT count(*) FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+WHERE m.role = 'admin' AND m.ended_at IS NULL AND u.is_active AND m.user_id <> %s;
 
 -- name: policies
 SELECT id, version, rules, sha256, note, state, request_id, created_by, created_at, activated_at, ended_at

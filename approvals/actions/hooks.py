@@ -1,0 +1,98 @@
+"""Where events of requests are posted: set, given a new secret, taken away; on hosts of the operator's list (C7.4)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import orjson
+
+from approvals.addresses import shown_url
+from approvals.law import EVENTS, HOOK_FORMATS
+from runtime.access import verbs as v
+from runtime.access.authorize import authorize
+from runtime.actions.notices import check_url, secret_of
+from runtime.journal import audit
+from runtime.kernel.actor import Actor
+from runtime.kernel.errors import BadInput, Conflict, NotFound
+from runtime.kernel.ids import uuid7
+from runtime.store.tx import Tx, tenant_tx
+
+# How long the secret before signs too, so that a receiver can take the new one over meanwhile.
+OVERLAP_SECONDS = 86_400.0
+MOST_OVERLAP = 30 * 86_400.0
+
+
+def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[str] | None = None) -> dict[str, Any]:
+    """Post events of the tenant's requests to ``url``; ``events`` narrows which (``approvals.law.EVENTS``).
+
+    ``standard`` is signed by Standard Webhooks; ``chat`` posts {"text"} to the incoming hook of a chat. Returns
+    {hook_id, url, format, events, secret}: this is the only time that the secret is told. Raises BadInput, Conflict
+    when it is there already, PermissionDenied. Verb ``notice.manage``.
+    """
+    authorize(actor, v.NOTICE_MANAGE)
+    if format not in HOOK_FORMATS:
+        mend = f"Use one of: {', '.join(HOOK_FORMATS)}."
+        raise BadInput("There is no such format.", where="/format", remediation=mend)
+    _check_events(events)
+    check_url(url, "/url")
+    hook_id, chosen = uuid7(), None if events is None else sorted(set(events))
+    with tenant_tx(actor.tenant_id) as tx:
+        narrowed = None if chosen is None else orjson.dumps(chosen).decode()
+        row = tx.one("hook_insert", (hook_id, tx.tenant_id, url, format, narrowed, actor.label))
+        if row is None:
+            raise Conflict("Events are posted there already.", remediation="Remove that one first.")
+        _record(tx, actor, hook_id, "added", {"url": shown_url(url, format), "format": format, "events": chosen})
+    answer = {"hook_id": str(hook_id), "url": shown_url(url, format), "format": format, "events": chosen}
+    return {**answer, "secret": secret_of(hook_id)}
+
+
+def rotate_hook(*, actor: Actor, hook_id: uuid.UUID, overlap_s: float = OVERLAP_SECONDS) -> dict[str, Any]:
+    """Give a hook a new secret; for ``overlap_s`` seconds the one before signs as well (0: it signs no more at once).
+
+    Returns {hook_id, secret, old_until}: the only time that it is told. Raises BadInput, NotFound, PermissionDenied.
+    Verb ``notice.manage``.
+    """
+    authorize(actor, v.NOTICE_MANAGE)
+    if not 0 <= overlap_s <= MOST_OVERLAP:
+        raise BadInput("Two secrets sign for at most 30 days.", where="/overlap_s", remediation="Choose fewer seconds.")
+    with tenant_tx(actor.tenant_id) as tx:
+        row = tx.one("hook_rotate", (overlap_s, hook_id))
+        if row is None:
+            raise NotFound("There is no such hook in this tenant.")
+        _record(tx, actor, hook_id, "new secret", {"old_until": row[1].isoformat()})
+    return {"hook_id": str(hook_id), "secret": secret_of(hook_id, row[0]), "old_until": row[1]}
+
+
+def remove_hook(*, actor: Actor, hook_id: uuid.UUID) -> dict[str, Any]:
+    """Post nothing there any more, what waits to be sent included. Raises NotFound, PermissionDenied.
+
+    Verb ``notice.manage``.
+    """
+    authorize(actor, v.NOTICE_MANAGE)
+    with tenant_tx(actor.tenant_id) as tx:
+        if tx.one("hook_remove", (hook_id,)) is None:
+            raise NotFound("There is no such hook in this tenant.")
+        _record(tx, actor, hook_id, "removed", None)
+    return {"hook_id": str(hook_id), "removed": True}
+
+
+def _check_events(events: list[str] | None) -> None:
+    for index, event in enumerate(events or ()):
+        if event not in EVENTS:
+            mend = f"Use some of: {', '.join(EVENTS)}."
+            raise BadInput("There is no such event.", where=f"/events/{index}", remediation=mend)
+    if events is not None and not events:
+        raise BadInput("A hook with no event gets nothing.", where="/events", remediation="Leave it out for all.")
+
+
+def _record(tx: Tx, actor: Actor, hook_id: uuid.UUID, result: str, details: dict[str, Any] | None) -> None:
+    audit.record(
+        tx,
+        actor=actor,
+        verb=v.NOTICE_MANAGE,
+        subject_kind="approval_hook",
+        subject_id=hook_id,
+        result=result,
+        details=details,
+    )

@@ -1,0 +1,67 @@
+"""Looking at a call's target before its intent is written: in which version it is now (C5.6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from runtime.kernel.errors import QuarterdeckError
+from runtime.tools.calls import CallRequest, CallResult, call, prepare
+from runtime.tools.present import present_of
+from runtime.tools.redact import redact
+from runtime.worker.execute import Prepared, failed, seconds_left, try_again
+from runtime.worker.work import Report
+
+
+def first_call(prepared: Prepared) -> Prepared | None:
+    """Return the call that is made before any intent: a reading one itself, or the look at a writing one's target."""
+    if not prepared.tool.contract.writes:
+        return prepared
+    return None if prepared.reader is None else replace(prepared, tool=prepared.reader)
+
+
+def look(prepared: Prepared, lease_ok: Callable[[], bool]) -> Prepared | Report:
+    """Read the present version of the call's target, in this thread, before its intent is written. Never raises.
+
+    What cannot be read is not sent: the step is tried again by its policy, or fails; nothing has left by then.
+    """
+    claimed, reader = prepared.claimed, prepared.reader
+    present = present_of(prepared.tool.contract)
+    assert reader is not None
+    assert present is not None
+    try:
+        arguments = present.input.render({"arguments": prepared.arguments})
+        request = CallRequest(
+            tool=reader.contract,
+            arguments=arguments,
+            arguments_bytes=prepare(reader.contract, arguments),
+            tenant_id=str(claimed.tenant_id),
+            run_id=str(claimed.run_id),
+            step_id=str(claimed.step_id),
+            attempt=claimed.attempt,
+            deadline_monotonic=time.monotonic() + min(reader.contract.timeout_s, seconds_left(prepared)),
+            cancel=prepared.cancel,
+            lease_ok=lease_ok,
+        )
+        result = call(request)
+        if result.kind == "ok":
+            prepared.present = present.version_in(prepared.arguments, result.value)
+            return prepared
+    except QuarterdeckError as problem:
+        result = CallResult(kind="not_sent", error_class="validation", message=redact(problem.detail))
+    except Exception as problem:  # a poisoned answer is one that cannot be read, not the end of the worker's slot
+        result = CallResult(kind="not_sent", error_class="internal", message=redact(repr(problem)))
+    return _unread(prepared, result)
+
+
+def _unread(prepared: Prepared, result: CallResult) -> Report:
+    claimed = prepared.claimed
+    if prepared.cancel.is_set():
+        return Report(claimed, "killed")
+    if result.code == "lease_lost":
+        return Report(claimed, "given_back", cause="given_back")
+    message = f"The target's version cannot be read: {result.message}"
+    report = failed(claimed, result.error_class or "network", message, code="target_unread", sent=False)
+    try_again(prepared, replace(result, kind="not_sent"), report)
+    return report

@@ -1,0 +1,195 @@
+"""The target's version is looked at before a call is sent: what changed since it was approved is asked about anew."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from runtime.kernel.errors import BadInput
+from runtime.tools.contract import check_contract
+from runtime.tools.registry import register_tool
+from runtime.worker.drain import Drain
+from runtime.worker.session import Session
+from tests.support import db as support
+from tests.support.shop import Shop
+
+pytestmark = [pytest.mark.req("C5.3", "C5.6", "B6.4"), pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory) -> Iterator[Shop]:
+    with Shop(tmp_path_factory.mktemp("shop")) as shop:
+        yield shop
+
+
+def contract(shop: Shop, **more: Any) -> dict[str, Any]:
+    """Return the shop's refund, which says how the order's version is read."""
+    reads = {
+        "tool": shop.contract("order")["name"] + "@" + str(shop.contract("order")["version"]),
+        "input": {"order_id": {"$": "arguments.order_id"}},
+        "version": "answer.version",
+    }
+    return {**shop.contract("refund"), "name": "shop.careful", "target_version": reads, **more}
+
+
+@pytest.fixture
+def office(office, shop):
+    """An office whose payments go to the shop."""
+    for one in (shop.contract("order"), shop.contract("find_refund"), contract(shop)):
+        register_tool(actor=office.actor, contract=one)
+    return office
+
+
+def refunding(shop: Shop) -> dict[str, Any]:
+    order, refund = shop.contract("order"), contract(shop)
+    return {
+        "format": "quarterdeck/1",
+        "name": "careful",
+        "nodes": [
+            {"id": "load", "kind": "tool", "tool": f"{order['name']}@{order['version']}",
+             "input": {"order_id": {"$": "input.order_id"}}},
+            {"id": "ask", "kind": "approval", "after": ["load"], "title": "Pay back", "role": "approver",
+             "target": {"id": {"$": "input.order_id"}, "version": {"$": "nodes.load.output.version"}}},
+            {"id": "pay", "kind": "tool", "after": ["ask"], "tool": f"{refund['name']}@{refund['version']}",
+             "business_key": "'refund:' + input.order_id", "retry": {"max_attempts": 1},
+             "input": {"order_id": {"$": "input.order_id"}, "amount": "5.00"}},
+        ],
+    }  # fmt: skip
+
+
+def asked(office, shop) -> tuple[uuid.UUID, str]:
+    """Submit a refund and work until it waits; returns the run and the order."""
+    order = f"o-{uuid.uuid4().hex[:8]}"
+    run_id = office.submit(refunding(shop), {"order_id": order})
+    office.work()
+    return run_id, order
+
+
+def refunds(shop: Shop, order: str) -> list[dict[str, Any]]:
+    return shop.ask(f"/refunds?order_id={order}")["items"]
+
+
+def test_an_unchanged_target_lets_the_call_go(office, shop):
+    run_id, order = asked(office, shop)
+    assert office.pending(run_id)["target_version"] == "v1"
+    office.decide(office.pending(run_id))
+    office.work()
+    assert len(refunds(shop, order)) == 1
+    assert office.states(run_id) == ["consumed"]
+    office.check(run_id)
+
+
+def test_a_changed_target_parks_the_call_and_asks_anew_with_what_changed(office, shop):
+    run_id, order = asked(office, shop)
+    office.decide(office.pending(run_id))
+    shop.ask(f"/orders/{order}", {"note": "the customer called"})
+    office.work()
+    assert refunds(shop, order) == []
+    assert office.statuses(run_id)["pay"] == "hold(approval)"
+    again = office.pending(run_id)
+    assert (again["kind"], again["target"], again["target_version"]) == ("call", order, "v2")
+    assert again["shown"]["target"] == {"id": order, "version": "v2", "was": "v1"}
+    told = [(one["path"], one["before"], one["after"]) for one in again["changes"]]
+    assert told == [("/target/version", "v1", "v2")]
+    (old, _new) = office.requests(run_id)
+    assert (old["state"], old["outcome_reason"]) == ("voided", "target changed: v1 → v2")
+    office.decide(again)
+    office.work()
+    assert len(refunds(shop, order)) == 1
+    assert office.states(run_id) == ["voided", "consumed"]
+    office.check(run_id)
+
+
+def test_a_target_that_changes_again_is_asked_about_again(office, shop):
+    run_id, order = asked(office, shop)
+    office.decide(office.pending(run_id))
+    for version in ("v2", "v3"):
+        shop.ask(f"/orders/{order}", {"note": version})
+        office.work()
+        again = office.pending(run_id)
+        assert (again["target_version"], again["shown"]["target"]["version"]) == (version, version)
+        office.decide(again)
+    office.work()
+    assert len(refunds(shop, order)) == 1
+    assert office.states(run_id) == ["voided", "voided", "consumed"]
+
+
+def test_rejecting_what_changed_sends_nothing(office, shop):
+    run_id, order = asked(office, shop)
+    office.decide(office.pending(run_id))
+    shop.ask(f"/orders/{order}", {"note": "gone"})
+    office.work()
+    office.decide(office.pending(run_id), "reject", comment="it changed")
+    office.work()
+    assert refunds(shop, order) == []
+    assert office.statuses(run_id)["pay"] == "skipped(rejected)"
+
+
+def test_a_version_that_cannot_be_read_sends_nothing(office, shop):
+    run_id, order = asked(office, shop)
+    office.decide(office.pending(run_id))
+    rule = shop.tell("order", order, times=None, before="answer", status=500)
+    office.work()
+    assert shop.hits(rule) > 0
+    assert refunds(shop, order) == []
+    step = office.step(run_id, "pay")
+    assert (step.status, step.error["code"], step.error["sent"]) == ("failed", "target_unread", False)
+    shop.behave()
+
+
+def test_a_call_without_a_bound_version_is_not_held_up(office, shop):
+    order = f"o-{uuid.uuid4().hex[:8]}"
+    spec = refunding(shop)
+    spec["nodes"][1].pop("target")
+    run_id = office.submit(spec, {"order_id": order})
+    office.work()
+    office.decide(office.pending(run_id))
+    shop.ask(f"/orders/{order}", {"note": "whatever"})
+    office.work()
+    assert len(refunds(shop, order)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"version": "answer.version +"}, "/target_version/version"),
+        ({"version": "operation.id"}, "/target_version/version"),
+        ({"tool": "shop.order"}, "/target_version/tool"),
+        ({"input": {"order_id": {"$": "answer.x +"}}}, "/target_version/input/order_id"),
+    ],
+)
+def test_a_contract_that_cannot_be_looked_by_is_refused(shop, change, where):
+    reads = {**contract(shop)["target_version"], **change}
+    with pytest.raises(BadInput) as refused:
+        check_contract(contract(shop, target_version=reads))
+    assert (refused.value.where or "").startswith(where)
+
+
+def test_a_reading_tool_has_no_target(shop):
+    with pytest.raises(BadInput) as refused:
+        check_contract({**shop.contract("order"), "target_version": contract(shop)["target_version"]})
+    assert refused.value.where == "/target_version"
+
+
+def test_a_contract_without_one_keeps_its_digest(shop):
+    plain = check_contract(shop.contract("refund"))
+    assert "target_version" not in plain.as_json()
+    assert check_contract({**shop.contract("refund"), "target_version": None}).digest == plain.digest
+
+
+def test_a_worker_looks_before_it_sends(fresh_db, office, shop):
+    """The drain itself: a slot reads the version, the intent is written after that, or the call holds."""
+    same, changed = asked(office, shop), asked(office, shop)
+    for run_id, _order in (same, changed):
+        office.decide(office.pending(run_id))
+    shop.ask(f"/orders/{changed[1]}", {"note": "the customer called"})
+    with support.switched("default", role="worker"):
+        drain = Drain(Session())
+        drain.run()
+        drain.session.end()
+    assert [len(refunds(shop, order)) for _run_id, order in (same, changed)] == [1, 0]
+    assert office.run(same[0]).status == "completed"
+    assert office.pending(changed[0])["target_version"] == "v2"
