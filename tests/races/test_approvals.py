@@ -41,10 +41,11 @@ def _answer(call: Callable[[], Any]) -> Any:
         return problem
 
 
-def test_timer_against_person(office, clock):
+@pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(1000, marks=[pytest.mark.proof, pytest.mark.timeout(1200)])])
+def test_timer_against_person(office, clock, rounds):
     """Around the deadline either the person decides or the time does, never both, and no approval is late."""
     random.seed(7)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         run_id = office.ask()
         request = office.pending(run_id)
         before = (request["deadline"] - clock.now()).total_seconds()
