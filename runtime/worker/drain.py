@@ -12,6 +12,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import psycopg
 import structlog
@@ -38,9 +39,8 @@ from runtime.worker.work import Claimed, Report
 
 log = structlog.get_logger(__name__)
 
-_MAX_DRAIN_SECONDS, _COMPARE_SECONDS = 600.0, 5.0
-_RETRY_SECONDS, _DOUBT_SECONDS = 0.5, 0.02
-_SHUN_SECONDS, _MOST_REFUSED = 10.0, 50
+_MAX_DRAIN_SECONDS, _MOST_REFUSED = 600.0, 50
+_RETRY_SECONDS, _SHUN_SECONDS, _DOUBT_SECONDS, _COMPARE_SECONDS = 0.5, 10.0, 0.02, 5.0
 _BLOCKED_SECONDS, _MAX_BLOCKED = 0.002, 50
 _INLINE_SECONDS = 0.05  # what runs in this thread between two transactions takes about so long at most
 _TURNS = 8  # every so many claims everybody is asked; every so many completions do not go on with their runs
@@ -54,14 +54,13 @@ class Drain:
     def __init__(self, session: Session) -> None:
         self.session, self.claimer = session, Claimer(session.id)
         self.inbox: queue.SimpleQueue[Report | Prepared | None] = queue.SimpleQueue()
-        self.running = UnderWay()
+        self.running, self.stops = UnderWay(), Remembered()
         self.reports: list[Report] = []
         self.oldest_report = self.next_poll = 0.0
         self.hungry, self.over = True, False
         self.slots = ThreadPoolExecutor(conf().slots, thread_name_prefix="slot")
         self.claims = self.turn = self.flushes = self.written = self.blocked = 0
         self.pace = 0.0  # seconds a step took that ran in this thread; 0 while most wait in slots
-        self.stops = Remembered()
         self.likely: set[uuid.UUID] = set()  # tenants in which this worker's own completions made steps ready
         self.doubtful: set[uuid.UUID] = set()  # tenants in which a claim may have been committed unseen
         self.shunned: dict[uuid.UUID, float] = {}  # tenants whose claim broke, and until when they are left alone
@@ -353,9 +352,8 @@ class Drain:
         by_tenant: dict[uuid.UUID, list[Report]] = defaultdict(list)
         for report in self.reports:
             by_tenant[report.claimed.tenant_id].append(report)
-        self.flushes += 1
+        done, self.flushes = 0, self.flushes + 1
         go_on = go_on and self.flushes % _TURNS != 0
-        done = 0
         taken: list[tuple[uuid.UUID, list[Claimed]]] = []
         for tenant_id, reports in by_tenant.items():
             onward = self._onward(len(by_tenant)) if go_on else None
@@ -367,16 +365,16 @@ class Drain:
                     self.doubtful.add(tenant_id)
                     self.hungry = True
                 log.warning("completion waits for the database", reports=len(reports))
-                written = set(list(by_tenant)[: list(by_tenant).index(tenant_id)])
-                self.reports = [r for r in self.reports if r.claimed.tenant_id not in written]
-                for report in self.reports:
-                    report.resent = True
+                left = list(by_tenant)[list(by_tenant).index(tenant_id) :]
+                self.reports = [replace(r, resent=True) for r in self.reports if r.claimed.tenant_id in left]
                 self._step_back(problem)
-                self._start_all(taken)
+                for begun in taken:
+                    self._start(*begun)
                 return done
             done += len(reports)
             self.written += len(reports)
-            taken.append((tenant_id, started))
+            if started:
+                taken.append((tenant_id, started))
             ready += let_go(tenant_id, freed) if freed else 0
             if ready:
                 self.hungry = True
@@ -384,18 +382,14 @@ class Drain:
                 if ready > self._free():
                     self._ring()
         self.reports = []
-        self._start_all(taken)
+        for begun in taken:
+            self._start(*begun)
         return done
 
     def _onward(self, tenants: int) -> Onward:
         """Return what a completion may take: this worker's free places, shared among the tenants of a flush."""
         slots = self._slots()
         return Onward(self.claimer, conf().pools, -(-max(slots, self._quick()) // tenants), -(-slots // tenants))
-
-    def _start_all(self, taken: list[tuple[uuid.UUID, list[Claimed]]]) -> None:
-        for tenant_id, claimed in taken:
-            if claimed:
-                self._start(tenant_id, claimed)
 
     def _ring(self) -> None:
         """More became ready than this worker can take: wake the idle ones, who would look in a second anyway."""
