@@ -6,7 +6,7 @@ from runtime.store.sqlfile import schema_sql
 
 
 class Migration(migrations.Migration):
-    dependencies = [("approvals", "0006_policies")]
+    dependencies = [("approvals", "0007_reach")]
 
     operations = [
         migrations.AlterField(model_name="action", name="run_id", field=models.UUIDField(null=True)),

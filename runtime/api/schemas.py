@@ -162,7 +162,7 @@ STEP = shape(
         "node": TEXT,
         "kind": TEXT,
         "execution_version": COUNT,
-        "superseded": {"type": "boolean"},
+        "superseded": FLAG,
         "status": _STEP_STATUS,
         "cause": maybe(TEXT),
         "version": COUNT,
@@ -171,8 +171,8 @@ STEP = shape(
         "priority": {"type": "integer"},
         "pool": TEXT,
         "not_before": maybe(TIME),
-        "hold_requested": {"type": "boolean"},
-        "forced": {"type": "boolean"},
+        "hold_requested": FLAG,
+        "forced": FLAG,
         "choice": maybe(many(TEXT)),
         "error": maybe(OBJECT),
         "created_at": TIME,
@@ -193,8 +193,8 @@ RUN_LISTED = shape(
         "version": COUNT,
         "seq": COUNT,
         "priority": {"type": "integer"},
-        "paused": {"type": "boolean"},
-        "cancel_requested": {"type": "boolean"},
+        "paused": FLAG,
+        "cancel_requested": FLAG,
         "rerun_of": maybe(ID),
         "deadline": maybe(TIME),
         "created_at": TIME,
@@ -218,13 +218,7 @@ _EVENT = shape(
     }
 )
 _CHECKPOINT = shape(
-    {
-        "kind": TEXT,
-        "run_seq": COUNT,
-        "output_sha256": maybe(SHA256),
-        "artifact_id": maybe(ID),
-        "redacted": {"type": "boolean"},
-    },
+    {"kind": TEXT, "run_seq": COUNT, "output_sha256": maybe(SHA256), "artifact_id": maybe(ID), "redacted": FLAG},
     {"output": {"description": "Only with payload.read."}},
 )
 _OUTPUT = {
@@ -259,7 +253,7 @@ def components() -> dict[str, Any]:
                 "status": {"type": "integer"},
                 "detail": TEXT,
                 "code": {**TEXT, "description": "Stable; what programs decide by."},
-                "retryable": {"type": "boolean"},
+                "retryable": FLAG,
                 "remediation": TEXT,
             },
             {
@@ -279,14 +273,14 @@ def components() -> dict[str, Any]:
                 "task_id": ID,
                 "run_id": ID,
                 "status": {"const": "accepted"},
-                "replayed": {"type": "boolean"},
+                "replayed": FLAG,
                 "links": _LINKS,
             }
         ),
         "BulkAnswer": shape({"items": many(OBJECT), "accepted": COUNT, "refused": COUNT}),
         "TaskListed": shape(_TASK_LISTED),
         "Task": shape(
-            {**_TASK_LISTED, "goal": TEXT, "runs": many(OBJECT), "redacted": {"type": "boolean"}},
+            {**_TASK_LISTED, "goal": TEXT, "runs": many(OBJECT), "redacted": FLAG},
             {"input": {"description": "Only with payload.read."}, "state": OBJECT},
         ),
         "RunListed": RUN_LISTED,
@@ -348,10 +342,10 @@ def components() -> dict[str, Any]:
         "SearchHits": shape({"items": many(shape({"kind": TEXT, "id": ID, "label": TEXT}))}),
         "WorkflowVersion": shape(
             {"workflow_version_id": ID, "name": TEXT, "version": COUNT, "spec_sha256": SHA256},
-            {"created": {"type": "boolean"}, "created_by": TEXT, "created_at": TIME, "spec": OBJECT},
+            {"created": FLAG, "created_by": TEXT, "created_at": TIME, "spec": OBJECT},
         ),
         "Workflow": shape({"id": ID, "name": TEXT, "description": TEXT, "newest": maybe(COUNT), "versions": COUNT}),
-        "Tool": shape({"name": TEXT, "version": COUNT}, {"contract": OBJECT, "created": {"type": "boolean"}}),
+        "Tool": shape({"name": TEXT, "version": COUNT}, {"contract": OBJECT, "created": FLAG}),
         **part_schemas.ANSWERS,
         "Operation": shape(
             {
@@ -364,19 +358,19 @@ def components() -> dict[str, Any]:
                 "step_id": ID,
                 "sends": COUNT,
                 "payload_sha256": SHA256,
-                "redacted": {"type": "boolean"},
+                "redacted": FLAG,
             },
             {"payload": ANY, "response": ANY},
         ),
         "Artifact": shape({"id": ID, "sha256": SHA256, "size": COUNT, "media_type": TEXT, "purged": FLAG}),
         "ArtifactStored": shape(
-            {"artifact_id": ID, "sha256": SHA256, "size": COUNT, "media_type": TEXT, "created": {"type": "boolean"}}
+            {"artifact_id": ID, "sha256": SHA256, "size": COUNT, "media_type": TEXT, "created": FLAG}
         ),
         "Outcome": shape(
             {"outcome": maybe(OBJECT), "history": many(OBJECT), "evidence": many(OBJECT), "evidence_more": FLAG}
         ),
         "OutcomeRecorded": shape({"outcome_id": ID, "task_id": ID, "verdict": {"enum": list(VERDICTS)}}),
-        "Worker": shape({"id": ID, "host": TEXT, "pid": COUNT, "pools": many(TEXT), "alive": {"type": "boolean"}}),
+        "Worker": shape({"id": ID, "host": TEXT, "pid": COUNT, "pools": many(TEXT), "alive": FLAG}),
         "AuditEntry": shape(
             {
                 "number": COUNT,
@@ -397,5 +391,5 @@ def components() -> dict[str, Any]:
             {"token_id": ID, "token": TEXT, "user": TEXT, "expires_at": TIME, "verbs": maybe(many(TEXT))}
         ),
         "Member": shape({"id": ID, "username": TEXT, "role": TEXT, "verbs": many(TEXT)}),
-        "MemberChanged": shape({"membership_id": ID, "user": TEXT, "role": TEXT, "created": {"type": "boolean"}}),
+        "MemberChanged": shape({"membership_id": ID, "user": TEXT, "role": TEXT, "created": FLAG}),
     }
