@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from dashboard.pages.console import page, show
 from dashboard.presenters import repair_bulk as words
 from dashboard.presenters.repairs import MOVE
+from dashboard.presenters.repairs import row as case_row
 from repair.actions import bulk as actions
 from repair.bulks import get_bulk, list_bulks
 from repair.law import IN_BULK
@@ -25,6 +26,7 @@ from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, Quarterd
 
 _NAMED = ("kind", "tool", "risk", "alike")
 _FLAGS = ("mine", "unowned", "overdue")
+SHOWN = 8
 RATES = (6, 30, 60, 120, 300, 600)
 
 
@@ -41,12 +43,13 @@ def several(request: HttpRequest, actor: Actor) -> HttpResponse:
             problem = refused
         else:
             return HttpResponseRedirect(reverse("repairs-bulk", args=[answer["bulk_id"]]))
-    fitting = list_cases(actor=actor, limit=1, count=True, **wanted)
+    fitting = list_cases(actor=actor, limit=SHOWN, count=True, **wanted)
     context = {
         "crumbs": [(_("Repairs"), reverse("repairs")), (_("Several cases"), None)],
         "wanted": wanted,
         "fits": words.fits(wanted),
         "count": fitting.count,
+        "cases": [case_row(one) for one in fitting.items],
         "most": actions.MOST_CASES,
         "choices": [(name, *MOVE[name]) for name in IN_BULK],
         "rates": RATES,

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from dashboard.forms.verbs import VerbForm
-from dashboard.pages.console import identity, page, show
+from dashboard.pages.console import identity, local_path, page, show
 from dashboard.presenters import consequences, states
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize, may
@@ -149,7 +149,7 @@ def _dialog(
             context.update(problem=problem, changes=_since(actor, context, form.cleaned_data["seq"]))
             return _show(request, context, status=problem.http_status)
         messages.success(request, _told(verb, of, context, answer), extra_tags="succeeded")
-        return _gone(request, _target(verb, of, context, answer))
+        return _gone(request, _target(request, context, answer))
     return _show(request, context, status=400 if request.method == "POST" else 200)
 
 
@@ -182,12 +182,14 @@ def _told(verb: str, of: str, context: dict[str, Any], answer: dict[str, Any]) -
     return _("%(subject)s is now %(state)s.") % {"subject": context["subject"], "state": state}
 
 
-def _target(verb: str, of: str, context: dict[str, Any], answer: dict[str, Any]) -> str:
-    """Return where the act leads: back, or to the new run that it made."""
+def _target(request: HttpRequest, context: dict[str, Any], answer: dict[str, Any]) -> str:
+    """Return where the act leads: to the run that it made, else to the run's page and tab that its dialog lay over."""
     run_id = str(answer.get("run_id", context["run"]["id"]))
     if run_id != str(context["run"]["id"]):
         return reverse("run", args=[run_id])
-    return str(context["back"])
+    there = local_path(request.headers.get("HX-Current-URL", ""))
+    under = there.startswith(reverse("run", args=[run_id])) and "/verbs/" not in there
+    return there if under else str(context["back"])
 
 
 def _gone(request: HttpRequest, target: str) -> HttpResponse:

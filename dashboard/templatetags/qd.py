@@ -67,11 +67,11 @@ def step_badges(step: dict[str, Any]) -> list[str]:
 
 
 @register.simple_tag
-def risk(level: str, word: str = "") -> SafeString:
-    """Draw one to four bars and the word."""
+def risk(level: str, calls: Any = None) -> SafeString:
+    """Draw one to four bars and the word; of ``calls`` without a risk each can be undone and looked up."""
     levels = ("low", "medium", "high", "critical")
     if level == "none":
-        return format_html('<span class="faint">{}</span>', word or _("No effect"))
+        return format_html('<span class="faint">{}</span>', _("Can be undone") if calls else _("No effect"))
     names = {"low": _("Low"), "medium": _("Medium"), "high": _("High"), "critical": _("Critical")}
     on = ' class="on"'
     filled = levels.index(level) + 1 if level in levels else 1
@@ -83,7 +83,7 @@ def risk(level: str, word: str = "") -> SafeString:
         '<span class="risk risk-{}"><svg viewBox="0 0 14 14" aria-hidden="true">{}</svg>{}</span>',
         level,
         mark_safe(bars),
-        word or names.get(level, level),
+        names.get(level, level),
     )
 
 
@@ -119,7 +119,7 @@ def _now(context: Context) -> datetime:
 def when(context: Context, moment: datetime | None, style: str = "clock") -> SafeString:
     """Write a moment: ``clock`` (time, the distance on hover), ``ago`` (distance, the time on hover), ``exact``."""
     if moment is None:
-        return mark_safe('<span class="faint">–</span>')
+        return mark_safe('<span class="faint none">–</span>')
     now, absolute = _now(context), full(moment)
     if style == "ago":
         return format_html(
@@ -143,7 +143,7 @@ def _iso(moment: datetime) -> str:
 def elapsed(context: Context, start: datetime | None, end: datetime | None = None) -> SafeString:
     """Write how long something took, or has been going on while ``end`` is None; that one ticks."""
     if start is None:
-        return mark_safe('<span class="faint">–</span>')
+        return mark_safe('<span class="faint none">–</span>')
     seconds = times.seconds_between(start, end or _now(context))
     if end is not None:
         return format_html("<span>{}</span>", times.duration(seconds))

@@ -51,7 +51,8 @@ def need_case(
 
 def doubt_effect(run: RunState, operation: OperationState, reason: str, *, step: StepState | None = None) -> None:
     """Ask for a person about an operation of which nothing automatic can tell whether it was applied."""
-    doubts = {"applied": f"Sent {operation.sends} time(s); no definite answer was recorded."}
+    times = "once" if operation.sends == 1 else f"{operation.sends} times"
+    doubts = {"applied": f"Sent {times}; no definite answer was recorded."}
     need_case(run, "operation_unknown", reason, step=step, operation=operation, doubts=doubts)
 
 

@@ -22,27 +22,49 @@ LOOKS = {
     "phone": ({"width": 390, "height": 844}, {"qd_theme": "light", "django_language": "en"}),
     "zh": ({"width": 1440, "height": 900}, {"qd_theme": "light", "django_language": "zh-hans"}),
 }
-# Page → (who looks at it, its address; in braces: the newest run of a status and workflow, or the first request).
+# Page → (who looks at it, its address; in braces: the newest run of a status and workflow, or the first of a list).
 PAGES = {
     "now": ("oncall", "/now/"),
     "runs": ("oncall", "/runs/"),
+    "task": ("oncall", "{task}"),
     "graph": ("oncall", "{partially_completed/close-books}"),
     "attention": ("oncall", "{needs_attention/pick-up}?step=book"),
     "timeline": ("oncall", "{completed/refund}timeline/"),
-    "why": ("oncall", "{needs_attention/pick-up}why/"),
+    "steps": ("oncall", "{needs_attention/pick-up}steps/"),
+    "events": ("oncall", "{completed/refund}events/"),
     "operations": ("oncall", "{needs_attention/pick-up}operations/"),
+    "run-repairs": ("oncall", "{needs_attention/pick-up}repairs/"),
+    "why": ("oncall", "{needs_attention/pick-up}why/"),
     "inbox": ("approver", "/inbox/"),
     "approval": ("approver", "{request}"),
+    "repairs": ("oncall", "/repairs/"),
+    "repair": ("oncall", "{case}"),
+    "repairs-several": ("oncall", "/repairs/several/"),
+    "runbooks": ("admin", "/repairs/runbooks/"),
+    "shift": ("oncall", "/repairs/shift/"),
+    "workflows": ("integrator", "/workflows/"),
     "workflow": ("integrator", "/workflows/refund/"),
+    "start": ("integrator", "/workflows/refund/start/"),
+    "tools": ("integrator", "/tools/"),
+    "tool": ("integrator", "/tools/shop.refund/"),
     "workers": ("oncall", "/workers/"),
+    "stops": ("oncall", "/stops/"),
+    "policy": ("admin", "/policy/"),
+    "messages": ("admin", "/messages/"),
+    "members": ("admin", "/members/"),
+    "tokens": ("admin", "/tokens/"),
     "audit": ("admin", "/audit/"),
+    "states": ("oncall", "/states/"),
 }
 
 
-README_PAGES = ("now", "runs", "graph", "timeline", "why", "inbox", "approval")
-README_LOOKS = ("light", "dark", "phone")
+README_PAGES = (
+    "now runs task graph timeline steps operations why inbox approval repairs repair repairs-several runbooks workflow"
+    " tool workers stops policy members audit"
+).split()
+README_LOOKS = {"light": README_PAGES, "dark": README_PAGES, "phone": README_PAGES, "zh": ["now", "inbox", "approval"]}
 README_FOLDER = Path("static/docs/console")
-WEBP_QUALITY = 72
+WEBP_QUALITY = 55
 
 
 def main() -> None:
@@ -51,18 +73,19 @@ def main() -> None:
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--data", type=Path, default=Path(".quarterdeck"))
     parser.add_argument("--out", type=Path, default=Path("build/pictures"))
-    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--only", nargs="*", default=[], choices=PAGES, metavar="PAGE")
+    parser.add_argument("--looks", nargs="*", default=list(LOOKS), choices=LOOKS)
     parser.add_argument("--readme", action="store_true")
     asked = parser.parse_args()
     if asked.readme:
-        asked.only, asked.out = asked.only or README_PAGES, README_FOLDER
+        asked.out = README_FOLDER
     known = json.loads((asked.data / "example_sign_ins").read_text())
     passwords = {name.split(" ")[0]: password for name, password in known.items()}
     asked.out.mkdir(parents=True, exist_ok=True)
     flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
-        for look in README_LOOKS if asked.readme else LOOKS:
+        for look in asked.looks:
             _draw(browser, asked, passwords, look)
         browser.close()
 
@@ -71,7 +94,7 @@ def _draw(browser: Browser, asked: argparse.Namespace, passwords: dict[str, str]
     viewport, cookies = LOOKS[look]
     windows: dict[str, Page] = {}
     for name, (person, address) in PAGES.items():
-        if asked.only and name not in asked.only:
+        if (asked.only and name not in asked.only) or (asked.readme and name not in README_LOOKS[look]):
             continue
         if person not in windows:
             windows[person] = _signed_in(browser, asked.url, person, passwords[person], viewport, cookies)
@@ -113,7 +136,8 @@ def _address(page: Page, url: str, address: str) -> str:
     if found is None:
         return address
     kind, workflow, rest = found.groups()
-    path = "/inbox/" if kind == "request" else f"/runs/?status={kind}&workflow={workflow or ''}&within=all"
+    lists = {"request": "/inbox/", "case": "/repairs/", "task": "/tasks/"}
+    path = lists.get(kind) or f"/runs/?status={kind}&workflow={workflow or ''}&within=all"
     page.goto(url + path)
     first = page.locator("tr[data-href]").first
     return (first.get_attribute("data-href") or path) + rest if first.count() else path

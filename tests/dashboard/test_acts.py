@@ -28,6 +28,16 @@ def test_a_verb_goes_through_its_dialog(made, admin):
     assert entry.actor == f"user:{admin.user.username}"
 
 
+def test_an_act_leads_back_to_the_tab_that_its_dialog_lay_over(made, admin):
+    run = f"/runs/{made.runs['held']}/"
+    for shown, leads in ((f"{run}steps/?step=b", f"{run}steps/?step=b"), ("/runs/?status=paused", run)):
+        for verb in ("pause", "resume"):
+            address = f"{run}verbs/{verb}/"
+            headers = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{shown}"}
+            form = {**admin.form(admin.get(address)), "reason": "the gate is shut"}
+            assert admin.post(address, form, 204, headers=headers)["HX-Redirect"] == leads
+
+
 def test_a_stale_dialog_does_nothing_and_tells_what_changed(made, admin):
     """A stale tab does not answer a newer request."""
     run_id = made.runs["asks"]

@@ -26,6 +26,7 @@ def test_two_people_resume_several_cases(desk, tenant, clock):
     assert "/repairs/several/?tool=desk.human%401" in ada.get("/repairs/?tool=desk.human%401")
     page = ada.get("/repairs/several/?tool=desk.human%401")
     assert "2 cases fit" in page
+    assert re.findall(r'href="(/repairs/[0-9a-f-]{36}/)"', page), "what fits can be looked at before anything is frozen"
     words = {"tool": "desk.human@1", "resolution": "resume_step", "per_minute": "600", "reason": "the bank was away"}
     refused = ada.post("/repairs/several/", {**words, "reason": ""}, 400).content.decode()
     assert "Nothing was prepared." in refused
