@@ -70,6 +70,7 @@ def groups(actor: Actor) -> list[Group]:
                 ("messages", _("Messages"), "send", v.MESSAGE_READ, 0, ""),
                 ("hooks", _("Webhooks"), "webhook", v.NOTICE_MANAGE, 0, ""),
                 ("policy", _("Policy"), "scale", POLICY, 0, ""),
+                ("limits", _("Limits"), "gauge", v.LIMIT_READ, 0, ""),
                 ("stops", _("Stops"), "octagon-x", v.STOP_READ, 0, ""),
                 ("audit", _("Audit"), "scroll-text", v.AUDIT_READ, 0, ""),
                 ("members", _("Members"), "users", v.MEMBER_READ, 0, ""),

@@ -54,7 +54,7 @@ def stops(request: HttpRequest, actor: Actor) -> HttpResponse:
         "problem": problem,
         "may_set": may(actor, v.STOP_SET),
         "may_lift": may(actor, v.STOP_LIFT),
-        "names": _names(actor),
+        "names": named(actor),
     }
     return show(request, "pages/stops.html", context, status=_status(request, problem))
 
@@ -70,7 +70,7 @@ def _tell(request: HttpRequest, answer: dict[str, Any]) -> None:
     messages.warning(request, text % {"name": answer["name"]}, extra_tags="hold")
 
 
-def _names(actor: Actor) -> list[str]:
+def named(actor: Actor) -> list[str]:
     """Return what may be named, as suggestions."""
     names = []
     if may(actor, v.TOOL_READ):

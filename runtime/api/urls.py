@@ -61,6 +61,7 @@ urlpatterns = [
     path("limits/<str:limit_id>/", limits.Limit.as_view()),
     path("breakers/", limits.Breakers.as_view()),
     path("breakers/<str:breaker_id>/close/", limits.CloseBreaker.as_view()),
+    path("breakers/<str:breaker_id>/open/", limits.OpenBreaker.as_view()),
     path("policy/", limits.Policy.as_view()),
     path("alerts/", watch.Alerts.as_view()),
     path("alerts/targets/", watch.Targets.as_view()),

@@ -30,6 +30,7 @@ class Limit(TenantOwned):
     reason = models.TextField(default="", blank=True)
     set_by = models.CharField(max_length=200)
     set_at = models.DateTimeField()
+    version = models.PositiveIntegerField(db_default=1, help_text="Of what people set; taking tokens changes none.")
     removed_at = models.DateTimeField(null=True)
 
     class Meta:

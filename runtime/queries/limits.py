@@ -16,8 +16,8 @@ PRIORITY_CLASSES = {"production_alert": 80, "interactive": 60, "approval": 40, "
 def list_limits(*, actor: Actor) -> list[dict[str, Any]]:
     """Return the limits that stand.
 
-    An item: {id, scope, name, origin, most, calls, per_s, used, waiting, reason, set_by, set_at}. ``used`` are the
-    tokens held now, ``waiting`` the parked steps (up to 1000) of this tenant. How much of a global limit is used is
+    An item: {id, scope, name, origin, most, calls, per_s, used, waiting, reason, set_by, set_at, version}. ``used`` are
+    the tokens held now, ``waiting`` the parked steps (up to 1000) of this tenant. How much of a global limit is used is
     told to operators only. Verb ``limit.read``.
     """
     with reading(actor, v.LIMIT_READ) as tx:
@@ -33,6 +33,16 @@ def list_breakers(*, actor: Actor) -> list[dict[str, Any]]:
     last_failure_at, opened_at, open_until, opens, waiting}. Verb ``limit.read``."""
     with reading(actor, v.LIMIT_READ) as tx:
         return tx.dicts("read_breakers")
+
+
+def list_held_by_own(*, actor: Actor) -> list[dict[str, Any]]:
+    """Return what waits for a bound that is no limit: {run_id, node, kind, waiting, since}, longest first, at most 100.
+
+    ``kind`` is run (its workflow's max_parallel) or state (its tool's serial: another call writes it). Verb
+    ``limit.read``.
+    """
+    with reading(actor, v.LIMIT_READ) as tx:
+        return tx.dicts("held_by_their_own")
 
 
 def read_policy(*, actor: Actor) -> dict[str, Any]:

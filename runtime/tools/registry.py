@@ -86,6 +86,7 @@ def _bound(tx: Tx, actor: Actor, contract: ToolContract) -> None:
                 "id": uuid7(), "tenant": tx.tenant_id, "scope": "tool", "name": contract.reference,
                 "origin": "contract", "most": rate.get("concurrency"), "calls": rate.get("calls"),
                 "per_s": rate.get("per_s"), "reason": "", "by": actor.label,
+                "expected": None, "stands": True,
             },
         )  # fmt: skip
 

@@ -50,6 +50,7 @@ BODIES: dict[str, Any] = {
     "operations/<str:operation_id>/query/": {"reason": "x"},
     "attempts/<str:attempt_id>/callback/": {"token": "t", "epoch": 1, "version": 1, "status": "succeeded"},
     "breakers/<str:breaker_id>/close/": {"reason": "x"},
+    "breakers/<str:breaker_id>/open/": {"reason": "x"},
     "quarantine/<str:message_id>/discard/": {"reason": "x"},
     "approvals/<str:approval_id>/decide/": {"decision": "approve", "version": 1, "payload_hash": SOME_HASH},
     "approvals/<str:approval_id>/propose/": {

@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from runtime.actions import admission
 from runtime.kernel.conf import conf
-from runtime.models import AuditEntry, Limit, Task
+from runtime.models import AuditEntry, Breaker, Limit, Task
 from runtime.store.tx import tenant_tx
 from tests.support.api import Caller, caller, problem
 
@@ -56,6 +56,45 @@ def test_a_limit_is_set_changed_listed_and_taken_away(admin):
     assert admin.get("limits/").json()["items"] == []
     with tenant_tx(admin.tenant.id):
         assert AuditEntry.objects.filter(verb="limit.set").count() == 3
+
+
+def test_a_limit_is_changed_only_in_the_version_that_was_shown(admin):
+    """A change that quotes no version changes whatever stands, as programs that own their limits do."""
+    body = {"scope": "tool", "name": "core.echo", "most": 4}
+    made = admin.post("limits/", {**body, "expected_version": 0}).json()
+    assert made["version"] == 1
+    found = problem(admin.post("limits/", {**body, "most": 5, "expected_version": 0}), 409, "stale")
+    assert (found["current_version"], found["current"]["most"]) == (1, 4)
+    assert admin.post("limits/", {**body, "most": 5, "expected_version": 1}).json()["version"] == 2
+    assert admin.post("limits/", {**body, "most": 6}).json()["version"] == 3
+    address = f"limits/{made['limit_id']}/"
+    problem(admin.send("DELETE", f"{address}?expected_version=2"), 409, "stale")
+    problem(admin.send("DELETE", f"{address}?expected_version=x"), 400)
+    assert admin.get("limits/").json()["items"][0]["most"] == 6
+    assert admin.send("DELETE", f"{address}?expected_version=3").json()["removed"] is True
+    found = problem(admin.post("limits/", {**body, "expected_version": 3}), 409, "stale")
+    assert found["current"] is None
+    assert admin.get("limits/").json()["items"] == []
+
+
+@pytest.mark.req("B4.2")
+def test_a_breaker_is_opened_by_hand_for_a_while(admin):
+    with tenant_tx(admin.tenant.id) as tx:
+        one = Breaker.objects.create(
+            tenant=admin.tenant, tool="core.echo@1", error_class="timeout", failures=3, last_failure_at=tx.now()
+        )
+    address = f"breakers/{one.id}/open/"
+    for wrong in ({}, {"reason": ""}, {"reason": "x", "seconds": 0}, {"reason": "x", "expected_state": "ajar"}):
+        problem(admin.post(address, wrong), 400)
+    found = problem(admin.post(address, {"reason": "x", "expected_state": "open"}), 409, "stale")
+    assert found["current"]["state"] == "closed"
+    problem(caller(admin.tenant, "oncall").post(address, {"reason": "x"}), 403)
+    (listed,) = admin.get("breakers/").json()["items"]
+    assert listed["state"] == "closed"
+    done = admin.post(address, {"reason": "it answers rubbish", "seconds": 60, "expected_state": "closed"}).json()
+    assert done["opened"] is True
+    (listed,) = admin.get("breakers/").json()["items"]
+    assert (listed["state"], listed["open_until"]) == ("open", done["open_until"])
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ GET repairs/{repair_id}/resume-preview/ | GET,POST runbooks/ | GET runbooks/vers
 GET,POST bulk-repairs/ | GET bulk-repairs/{bulk_id}/ | POST bulk-repairs/{bulk_id}/order/
 POST bulk-repairs/{bulk_id}/review/ | POST bulk-repairs/{bulk_id}/pause/ | POST bulk-repairs/{bulk_id}/resume/
 POST bulk-repairs/{bulk_id}/abort/
+GET,POST limits/ | DELETE limits/{limit_id}/ | GET breakers/ | POST breakers/{breaker_id}/close/
+POST breakers/{breaker_id}/open/
 GET outbox/ | GET quarantine/ | POST quarantine/{message_id}/replay/ | POST quarantine/{message_id}/discard/
 """
 

@@ -13,6 +13,8 @@ from repair.actions.bulk import prepare_bulk
 from repair.actions.claim import claim_case
 from repair.actions.open import open_case
 from repair.actions.runbooks import write_runbook
+from runtime.actions.limits import set_limit
+from runtime.models import Breaker
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.pages import Scene
@@ -36,6 +38,7 @@ def pages(made: Scene) -> list[str]:
     bulk = prepare_bulk(actor=desk, resolution="keep_pending", filter={}, reason="Wait for the bank.", hours=4.0)
     book = "# Ask first\n\n- the shop\n- the bank\n\n```\nrun rebuild\n```"
     write_runbook(actor=member(made.tenant, "admin"), tool="core.echo", error_class="", text=book, expected_version=0)
+    bound(made)
     return [
         "/now/",
         "/runs/",
@@ -65,6 +68,7 @@ def pages(made: Scene) -> list[str]:
         "/policy/",
         "/webhooks/",
         "/stops/",
+        "/limits/?scope=tool&name=core.echo",
         "/messages/",
         *[f"/inbox/{request.id}/acts/{name}/" for name in KINDS],
         "/no/such/page/",
@@ -72,6 +76,19 @@ def pages(made: Scene) -> list[str]:
         "/audit/",
         "/states/",
     ]
+
+
+def bound(made: Scene) -> None:
+    """Set a limit and let a breaker be open, another one count."""
+    set_limit(actor=member(made.tenant, "admin"), scope="tool", name="core.echo", most=4, reason="a small shop")
+    with tenant_tx(made.tenant.id) as tx:
+        at = tx.now()
+        rows = (("core.echo@1", "timeout", "open"), ("core.echo@1", "network", "closed"))
+        for tool, error_class, state in rows:
+            Breaker.objects.get_or_create(
+                tenant=made.tenant, tool=tool, error_class=error_class,
+                defaults={"state": state, "failures": 7, "last_failure_at": at, "opened_at": at, "open_until": at},
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -145,7 +162,7 @@ def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, widt
     look("several requests")
     screen.page.locator("button[value=reject]").click()
     look("several requests without a word")
-    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/"):
+    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/", "/limits/"):
         screen.open(path)
         screen.page.locator("main form[novalidate] button[type=submit]").last.click()
         expect(screen.page.locator("main .err").first).to_be_visible()

@@ -56,6 +56,7 @@ def addresses(made: Scene) -> dict[str, set[str]]:
             "/workers/",
             "/tokens/",
             "/stops/",
+            "/limits/",
             "/states/",
             "/search.json?q=Trip",
         ],

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from runtime.actions.limits import close_breaker
+from runtime.actions.limits import close_breaker, open_breaker
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.conf import conf
 from runtime.models import Breaker, Step
@@ -167,6 +167,25 @@ def test_a_person_closes_it(engine):
     close_breaker(actor=engine.actor, breaker_id=found["id"], reason="the network is back")
     assert Turnstile().run_once() == 10
     assert waiting(engine, run_id) == 0
+
+
+def test_a_person_opens_it_and_only_the_probe_closes_it(engine, clock: Clock):
+    """A call that was under way and succeeds closes nothing: it says nothing about the calls after it."""
+    run_id = engine.submit(MANY)
+    first, second = engine.claim(2)
+    broken(engine, [first])
+    (found,) = list_breakers(actor=engine.actor)
+    open_breaker(actor=engine.actor, breaker_id=found["id"], reason="it answers rubbish", seconds=60)
+    complete(engine.tenant.id, [success(second)])
+    assert breaker(engine).state == "open"
+    assert engine.claim() == []
+    assert waiting(engine, run_id) > 0
+    clock.advance(61)
+    Turnstile().run_once()
+    (probe,) = engine.claim()
+    assert breaker(engine).state == "half_open"
+    complete(engine.tenant.id, [success(probe)])
+    assert breaker(engine).state == "closed"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
-from runtime.actions.limits import MOST, close_breaker, remove_limit, set_limit, set_policy
+from runtime.actions.limits import MOST, close_breaker, open_breaker, remove_limit, set_limit, set_policy
 from runtime.api.base import Endpoint, describe
 from runtime.api.http import json_body, path_id
 from runtime.api.schemas import COUNT, ID, OBJECT, TEXT, TIME, many, maybe, shape
@@ -28,10 +28,20 @@ LIMIT_BODY = shape(
         "calls": {**_BOUND, "description": "Calls that start in each `per_s` seconds."},
         "per_s": {"type": "number", "minimum": 0.001, "maximum": 86_400},
         "reason": _REASON,
+        "expected_version": {**COUNT, "description": "The version that was shown; 0 where none stood."},
     },
     closed=True,
 )
-CLOSE_BODY = shape({"reason": {**_REASON, "minLength": 1}}, closed=True)
+_SHOWN = {"enum": list(BREAKER_STATES), "description": "The state that was shown."}
+CLOSE_BODY = shape({"reason": {**_REASON, "minLength": 1}}, {"expected_state": _SHOWN}, closed=True)
+OPEN_BODY = shape(
+    {"reason": {**_REASON, "minLength": 1}},
+    {
+        "seconds": {"type": "number", "minimum": 1, "maximum": 86_400, "description": "Until one call is the probe."},
+        "expected_state": _SHOWN,
+    },
+    closed=True,
+)
 POLICY_BODY = shape({"data_regions": _NAMES, "scopes": _NAMES}, closed=True)
 
 _LIMIT = shape(
@@ -48,9 +58,12 @@ _LIMIT = shape(
         "reason": TEXT,
         "set_by": TEXT,
         "set_at": TIME,
+        "version": COUNT,
     }
 )
-_SET = shape({"limit_id": ID, "scope": TEXT, "name": TEXT, "most": maybe(COUNT), "calls": maybe(COUNT)})
+_SET = shape(
+    {"limit_id": ID, "scope": TEXT, "name": TEXT, "most": maybe(COUNT), "calls": maybe(COUNT), "version": COUNT}
+)
 _BREAKER = shape(
     {
         "id": ID,
@@ -70,7 +83,7 @@ _POLICY = shape({"data_regions": maybe(many(TEXT)), "scopes": maybe(many(TEXT))}
 
 @cache
 def _body(name: str) -> Compiled:
-    return compile_schema({"limit": LIMIT_BODY, "close": CLOSE_BODY, "policy": POLICY_BODY}[name])
+    return compile_schema({"limit": LIMIT_BODY, "close": CLOSE_BODY, "open": OPEN_BODY, "policy": POLICY_BODY}[name])
 
 
 class Limits(Endpoint):
@@ -95,9 +108,21 @@ class Limits(Endpoint):
 class Limit(Endpoint):
     """One limit."""
 
-    @describe("Take a limit away", tag="limits", name="remove_limit", answers={200: OBJECT})
+    @describe(
+        "Take a limit away",
+        tag="limits",
+        name="remove_limit",
+        answers={200: OBJECT},
+        query={"expected_version": (COUNT, "The version that was shown."), "reason": (TEXT, "Kept in the audit.")},
+        problems={409: "Another version stands than the one that was shown."},
+    )
     def delete(self, request: Request, limit_id: str) -> Response:
-        return Response(remove_limit(actor=self.actor, limit_id=path_id(limit_id, "limit")))
+        params = self.params
+        shown, reason = params.integer("expected_version", -1), params.text("reason", limit=2000) or ""
+        params.done()
+        wanted = path_id(limit_id, "limit")
+        expected = None if shown < 0 else shown
+        return Response(remove_limit(actor=self.actor, limit_id=wanted, reason=reason, expected_version=expected))
 
 
 class Breakers(Endpoint):
@@ -121,7 +146,23 @@ class CloseBreaker(Endpoint):
     def post(self, request: Request, breaker_id: str) -> Response:
         wanted = path_id(breaker_id, "breaker")
         value = json_body(request, _body("close"))
-        return Response(close_breaker(actor=self.actor, breaker_id=wanted, reason=value["reason"]))
+        return Response(close_breaker(actor=self.actor, breaker_id=wanted, **value))
+
+
+class OpenBreaker(Endpoint):
+    """Opening one breaker by hand."""
+
+    @describe(
+        "Let no call of the tool start for a while, then one as a probe",
+        tag="limits",
+        name="open_breaker",
+        answers={200: OBJECT},
+        body=OPEN_BODY,
+    )
+    def post(self, request: Request, breaker_id: str) -> Response:
+        wanted = path_id(breaker_id, "breaker")
+        value = json_body(request, _body("open"))
+        return Response(open_breaker(actor=self.actor, breaker_id=wanted, **value))
 
 
 class Policy(Endpoint):

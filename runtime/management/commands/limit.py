@@ -1,4 +1,4 @@
-"""`manage.py limit set tool|workflow|tenant|global …`, and `limit list`, `remove ID`, `close ID`, `policy`."""
+"""`manage.py limit set tool|workflow|tenant|global …`, `limit list`, `remove ID`, `close ID`, `open ID`, `policy`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from runtime.access import verbs as v
-from runtime.actions.limits import close_breaker, remove_limit, set_limit, set_policy
+from runtime.actions.limits import close_breaker, open_breaker, remove_limit, set_limit, set_policy
 from runtime.kernel.actor import Actor
 from runtime.management.cli import Act, identity, service_actor
 from runtime.models.limits import LIMIT_SCOPES
@@ -33,10 +33,16 @@ class Command(Act):
         four = acts.add_parser("close", help="close a breaker: calls of the tool go on")
         four.add_argument("id")
         four.add_argument("--reason", required=True)
+        six = acts.add_parser(
+            "open", help="open a breaker: no call of the tool starts for a while, then one as a probe"
+        )
+        six.add_argument("id")
+        six.add_argument("--seconds", type=float, help="how long (as one that opens by itself)")
+        six.add_argument("--reason", required=True)
         five = acts.add_parser("policy", help="show or set the regions and scopes tools may have")
         five.add_argument("--regions", help="comma-separated; 'any' bounds nothing")
         five.add_argument("--scopes", help="comma-separated; 'any' bounds nothing")
-        for each in (one, two, three, four, five):
+        for each in (one, two, three, four, five, six):
             each.add_argument("--tenant", help="slug of the tenant (the only one, or acme)")
 
     def act(self, options: dict[str, Any]) -> Any:
@@ -51,6 +57,9 @@ class Command(Act):
             return remove_limit(actor=actor, limit_id=identity(options["id"]), reason=options["reason"])
         if options["act"] == "close":
             return close_breaker(actor=actor, breaker_id=identity(options["id"]), reason=options["reason"])
+        if options["act"] == "open":
+            wanted = identity(options["id"])
+            return open_breaker(actor=actor, breaker_id=wanted, reason=options["reason"], seconds=options["seconds"])
         if options["act"] == "policy":
             return self._policy(actor, options)
         names = ("scope", "name", "most", "calls", "per_s", "reason")

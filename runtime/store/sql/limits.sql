@@ -126,19 +126,29 @@ RETURNING w.key, w.used;
 SELECT run_id, count(*) FROM qd_attempt WHERE run_id = ANY(%s::uuid[]) AND outcome = 'retry' GROUP BY run_id;
 
 -- name: put_limit
+-- Compare-and-set where the caller says which version was shown (0: none); no row back means that another one stands.
 INSERT INTO qd_limit AS l (id, tenant_id, scope, name, origin, most, calls, per_s, used, reason, set_by, set_at)
-VALUES (%(id)s, %(tenant)s, %(scope)s, %(name)s, %(origin)s, %(most)s, %(calls)s, %(per_s)s, 0, %(reason)s, %(by)s, qd_now())
+SELECT %(id)s, %(tenant)s, %(scope)s, %(name)s, %(origin)s, %(most)s, %(calls)s, %(per_s)s, 0, %(reason)s, %(by)s, qd_now()
+WHERE coalesce(%(expected)s::int, 0) = 0 OR %(stands)s
 ON CONFLICT (tenant_id, scope, name, origin) WHERE removed_at IS NULL DO UPDATE SET
   most = excluded.most, calls = excluded.calls, per_s = excluded.per_s, reason = excluded.reason, set_by = excluded.set_by,
-  set_at = excluded.set_at, allowance = CASE WHEN excluded.calls IS NOT NULL THEN least(l.allowance, excluded.calls) END
-RETURNING id, set_at;
+  set_at = excluded.set_at, allowance = CASE WHEN excluded.calls IS NOT NULL THEN least(l.allowance, excluded.calls) END,
+  version = l.version + 1
+WHERE %(expected)s::int IS NULL OR l.version = %(expected)s::int
+RETURNING id, set_at, version;
+
+-- name: standing_limit
+-- Locked, so that nobody takes it away before it is changed.
+SELECT id, version, most, calls, per_s, reason, set_by, set_at FROM qd_limit
+WHERE tenant_id = %s AND scope = %s AND name = %s AND origin = 'settings' AND removed_at IS NULL FOR NO KEY UPDATE;
 
 -- name: remove_limit
 UPDATE qd_limit SET removed_at = qd_now() WHERE id = %s AND origin = 'settings' AND removed_at IS NULL
 RETURNING scope, name;
 
 -- name: limit_scope
-SELECT scope, origin, removed_at IS NULL FROM qd_limit WHERE id = %s;
+SELECT scope, origin, removed_at IS NULL AS stands, name, version, most, calls, per_s, reason, set_by, set_at
+FROM qd_limit WHERE id = %s FOR NO KEY UPDATE;
 
 -- name: backlog
 SELECT qd_backlog(%s);
@@ -153,7 +163,8 @@ SELECT ((SELECT count(*) FROM (SELECT FROM qd_step WHERE status = 'queued' AND c
 -- With the tokens held and how many steps are parked; a global limit's numbers are the installation's own.
 SELECT l.id, l.scope, l.name, l.origin, l.most, l.calls, l.per_s, CASE WHEN l.scope <> 'global' OR %(all)s THEN l.used END AS used,
   (SELECT count(*) FROM (SELECT FROM qd_step s WHERE s.blocked_on = l.id AND s.status = 'queued' AND NOT s.claimable
-                         LIMIT 1000) x) AS waiting, l.reason, l.set_by, l.set_at
+                         LIMIT 1000) x) AS waiting, l.reason, l.set_by, l.set_at,
+  l.version
 FROM qd_limit l WHERE l.removed_at IS NULL ORDER BY l.scope, l.name, l.origin LIMIT 1000;
 
 -- name: read_breakers
@@ -168,8 +179,24 @@ ORDER BY b.state = 'closed', b.tool, b.error_class LIMIT 500;
 UPDATE qd_breaker SET state = 'closed', failures = 0, opens = 0, open_until = NULL, version = version + 1
 WHERE id = %s AND state <> 'closed' RETURNING tool, error_class;
 
--- name: breaker_tool
-SELECT tool, error_class FROM qd_breaker WHERE id = %s;
+-- name: open_breaker
+-- A late success of a call that is under way closes nothing: only the probe does, when the time is over.
+UPDATE qd_breaker SET state = 'open', opened_at = CASE WHEN state = 'open' THEN opened_at ELSE qd_now() END,
+  open_until = qd_now() + make_interval(secs => %s), opens = greatest(opens, 1), version = version + 1
+WHERE id = %s RETURNING open_until;
+
+-- name: lock_breaker
+SELECT tool, error_class, state, failures, open_until FROM qd_breaker WHERE id = %s FOR NO KEY UPDATE;
+
+-- name: held_by_their_own
+-- Runs whose steps wait for the run's own bound, and states that somebody writes: what no limit of a person holds back.
+SELECT s.run_id, s.node, CASE WHEN s.blocked_on = s.run_id THEN 'run' ELSE 'state' END AS kind, count(*) AS waiting,
+  min(s.queued_at) AS since
+FROM qd_step s
+WHERE s.status = 'queued' AND NOT s.claimable AND s.blocked_on IS NOT NULL
+  AND NOT EXISTS (SELECT FROM qd_limit l WHERE l.id = s.blocked_on)
+  AND NOT EXISTS (SELECT FROM qd_breaker b WHERE b.id = s.blocked_on)
+GROUP BY 1, 2, 3 ORDER BY since LIMIT 100;
 
 -- name: put_policy
 INSERT INTO qd_policy (id, tenant_id, data_regions, scopes, set_by, set_at)
