@@ -51,6 +51,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/drawer/<str:node>/", run.drawer, name="run-drawer"),
     path("runs/<uuid:run_id>/verbs/<str:verb>/", verbs.run_verb, name="run-verb"),
     path("runs/<uuid:run_id>/<str:tab>/", run.run, name="run-tab"),
+    path("operations/<uuid:operation_id>/ask/", verbs.ask, name="operation-ask"),
     path("steps/<str:step_id>/", run.step_address, name="step"),
     path("steps/<str:step_id>/verbs/<str:verb>/", verbs.step_verb, name="step-verb"),
     path("tasks/", tasks.tasks, name="tasks"),

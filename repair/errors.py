@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runtime.kernel.errors import AskedTooSoon as AskedTooSoon
 from runtime.kernel.errors import Conflict, PermissionDenied, Stale
 
 
@@ -58,10 +59,3 @@ class SamePerson(PermissionDenied):
 
     code, title = "second_person", "A second person is needed"
     remediation = "Ask somebody else who may review repairs."
-
-
-class AskedTooSoon(Conflict):
-    """The tool was asked a moment ago."""
-
-    code, title, retryable = "asked_too_soon", "Asked too soon", True
-    remediation = "Wait for its answer."

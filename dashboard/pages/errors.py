@@ -17,7 +17,15 @@ from django.utils.translation import gettext_lazy
 
 from dashboard.pages import navigation
 from runtime.api.problems import as_error
-from runtime.kernel.errors import Conflict, NotAuthenticated, NotFound, PermissionDenied, QuarterdeckError, Unavailable
+from runtime.kernel.errors import (
+    AskedTooSoon,
+    Conflict,
+    NotAuthenticated,
+    NotFound,
+    PermissionDenied,
+    QuarterdeckError,
+    Unavailable,
+)
 
 log = logging.getLogger("quarterdeck.console")
 
@@ -71,6 +79,8 @@ def title_of(problem: QuarterdeckError) -> str:
         return _("Not recorded: the database is away")
     if isinstance(problem, OtherTenant):
         return _("This page was shown in another tenant")
+    if isinstance(problem, AskedTooSoon):
+        return _("Asked too soon")
     if problem.http_status == 409:
         return _("This moved while you read. Nothing was done.")
     if problem.http_status < 500:

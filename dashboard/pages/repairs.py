@@ -142,6 +142,7 @@ def _show(
         "may_review": may_review,
         "may_claim": case["state"] == "open" and may(actor, WORK),
         "queryable": case["operation"] is not None and bool((case["contract"] or {}).get("query")),
+        "may_ask": may(actor, v.OPERATION_QUERY),
         "may_hand": may_hand,
         "members": _members(actor, case["owner"]) if may_hand else [],
         "repair_id": uuid7(),

@@ -108,6 +108,7 @@ def head(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str) -> dic
         "by_hand": sum(1 for one in graph["nodes"] if one["step"] and one["step"]["forced"]),
         "outcome": outcome,
         "allowed": allowed,
+        "may_ask": may(actor, v.OPERATION_QUERY),
         "verbs": _verbs(found, graph, operations, allowed),
         "crumbs": [
             (_("Tasks"), reverse("tasks")),

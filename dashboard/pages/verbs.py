@@ -22,6 +22,7 @@ from runtime.access.authorize import authorize, may
 from runtime.actions import runs as run_actions
 from runtime.actions import steps as step_actions
 from runtime.actions.reruns import rerun_task
+from runtime.actions.verifying import ask_now
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, CursorExpired, PermissionDenied
 from runtime.queries import run_parts
@@ -102,6 +103,14 @@ def run_verb(request: HttpRequest, actor: Actor, run_id: uuid.UUID, verb: str) -
         return RUN_ACTIONS[verb](actor=actor, run_id=run_id, expected_version=expected_version, reason=reason)
 
     return _dialog(request, actor, context, act)
+
+
+@page(v.OPERATION_READ, section="runs", methods=("POST",))
+def ask(request: HttpRequest, actor: Actor, operation_id: uuid.UUID) -> HttpResponse:
+    """Let the tool be asked now about an effect that is not settled, and go back to where that was shown."""
+    ask_now(actor=actor, operation_id=operation_id, reason=request.POST.get("reason", ""))
+    messages.success(request, _("The tool is asked within a second. What it says is in the run's events."))
+    return _gone(request, local_path(request.POST.get("next", "")))
 
 
 def _subject(actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.callback import is_callback_token, parse_attempt_id
 from runtime.kernel.canonical import canonical_bytes, digest
-from runtime.kernel.errors import Conflict, NotFound, PermissionDenied
+from runtime.kernel.errors import AskedTooSoon, Conflict, NotFound, PermissionDenied
 from runtime.kernel.ids import uuid7
 from runtime.machine.apply import note
 from runtime.machine.frame import Frame
@@ -25,6 +25,9 @@ from runtime.machine.rows import RunState, StepState
 from runtime.store.tx import Tx
 
 UNSETTLED = ("unknown", "needs_human")
+ASK_AGAIN_SECONDS = 10.0
+# So far back in the run's ledger an earlier request is looked for; more events than that within the pause are rare.
+_RECENT_EVENTS = 1000
 _queryable: dict[uuid.UUID, bool] = {}
 
 
@@ -46,7 +49,8 @@ def ask_now(*, actor: Actor, operation_id: uuid.UUID, reason: str) -> dict[str, 
     """Let the reconciler ask the tool about an operation at once; what it finds is in the run's events.
 
     Returns {operation_id, status, asked}. Raises NotFound, PermissionDenied, Conflict (it is settled, or its tool names
-    no query). Verb ``operation.query``.
+    no query), AskedTooSoon (within 10 s of the last time, or before the reconciler has come to it). Verb
+    ``operation.query``.
     """
     text = check_reason(reason)
     authorize(actor, v.OPERATION_QUERY)
@@ -67,6 +71,7 @@ def ask_now(*, actor: Actor, operation_id: uuid.UUID, reason: str) -> dict[str, 
                     remediation="Look at the other side by hand and settle it in its repair case.",
                     run_id=run.id,
                 )
+            _check_pause(unit.tx, run, operation)
             payload = {"operation_id": str(operation.id), "business_key": operation.business_key}
             note(run, "QUERY_REQUESTED", step, actor=actor.label, reason=text, payload=payload, cause="operation")
             unit.flush()
@@ -85,6 +90,16 @@ def ask_now(*, actor: Actor, operation_id: uuid.UUID, reason: str) -> dict[str, 
             return {"operation_id": str(operation.id), "status": operation.status, "asked": True}
 
     return insist(once)
+
+
+def _check_pause(tx: Tx, run: RunState, operation: OperationState) -> None:
+    """Raise AskedTooSoon: a person who clicks again and again must not become a load on the other side."""
+    wanted = {"id": operation.id, "run": run.id, "pause": ASK_AGAIN_SECONDS, "seq": run.seq - _RECENT_EVENTS}
+    row = tx.one("query_pause", wanted)
+    left = row[0] if row is not None else None
+    if left is not None and left > 0:
+        text = "The tool was asked about this operation a moment ago, or is about to be."
+        raise AskedTooSoon(text, retry_after=round(left, 1), run_id=run.id)
 
 
 def _operation(unit: Frame, operation_id: uuid.UUID) -> tuple[RunState, StepState | None, OperationState]:

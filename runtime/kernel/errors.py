@@ -168,6 +168,13 @@ class AlreadySucceeded(FinishedRun):
     remediation = "Its results stand. Undo its effects by their compensation, or submit a task that does."
 
 
+class AskedTooSoon(Conflict):
+    """The tool was asked a moment ago."""
+
+    code, title, retryable = "asked_too_soon", "Asked too soon", True
+    remediation = "Wait for its answer."
+
+
 class CursorExpired(QuarterdeckError):
     """No event follows this cursor: it lies outside the range that is kept."""
 

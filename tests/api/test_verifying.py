@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -136,6 +137,28 @@ def test_an_operator_lets_the_tool_be_asked_now(unknown, engine, clock):
     read = oncall.get(f"operations/{one.operation_id}/").json()
     assert (read["queries"], read["queried_at"], read["finding"]) == (0, None, None)
     problem(caller(engine.tenant, "viewer").post(f"operations/{one.operation_id}/query/", {"reason": "r"}), 403)
+    engine.check(one.run_id)
+
+
+def test_clicking_again_and_again_asks_once(unknown, engine, clock):
+    """Refused until the reconciler has come to it, and for a while after; the other side is not ours to load."""
+    one = unknown()
+    with tenant_tx(engine.tenant.id):
+        Operation.objects.filter(id=one.operation_id).update(next_query_at="2099-01-01T00:00:00Z")
+    oncall, address = caller(engine.tenant, "oncall"), f"operations/{one.operation_id}/query/"
+    assert oncall.post(address, {"reason": "first"}).status_code == 202
+    found = problem(oncall.post(address, {"reason": "again"}), 409, "asked_too_soon")
+    assert (found["retryable"], found["retry_after"] > 0) == (True, True)
+    with tenant_tx(engine.tenant.id) as tx:  # the reconciler has taken it, and asks
+        tx.rows("claim_queries", (60.0, [one.operation_id]))
+    problem(oncall.post(address, {"reason": "again"}), 409, "asked_too_soon")
+    with tenant_tx(engine.tenant.id) as tx:  # it has come back
+        tx.send("note_query", ("not_found", False, clock.now() + timedelta(hours=1), one.operation_id))
+    problem(oncall.post(address, {"reason": "again"}), 409, "asked_too_soon")
+    clock.advance(11)
+    assert oncall.post(address, {"reason": "later"}).status_code == 202
+    asked = [e.reason for e in engine.events(one.run_id) if e.type == "QUERY_REQUESTED"]
+    assert asked == ["first", "later"]
     engine.check(one.run_id)
 
 

@@ -65,6 +65,17 @@ UPDATE qd_operation SET queries = coalesce(queries, 0) + 1, queried_at = qd_now(
   observed_at = CASE WHEN %s THEN qd_now() ELSE observed_at END, next_query_at = %s
 WHERE id = %s;
 
+-- name: query_pause
+-- How long until it may be asked about again (seconds): something was asked within the pause, or is about to be.
+SELECT max(p.seconds)::float8 FROM (
+  SELECT extract(epoch FROM o.queried_at - qd_now()) + %(pause)s AS seconds FROM qd_operation o WHERE o.id = %(id)s
+  UNION ALL
+  SELECT %(pause)s FROM qd_operation o WHERE o.id = %(id)s AND o.next_query_at <= qd_now()
+  UNION ALL
+  SELECT extract(epoch FROM max(e.occurred_at) - qd_now()) + %(pause)s FROM qd_event e
+  WHERE e.run_id = %(run)s AND e.seq > %(seq)s AND e.type = 'QUERY_REQUESTED' AND e.payload->>'operation_id' = %(id)s::text
+) p;
+
 -- name: query_soon
 -- Asks again at once what is not settled and can be asked about.
 UPDATE qd_operation SET next_query_at = qd_now() WHERE id = ANY(%s) AND status IN ('unknown', 'needs_human');
