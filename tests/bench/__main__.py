@@ -24,8 +24,12 @@ from tests.bench import peers
 from tests.bench.server import BenchServer, running
 
 OURS = "quarterdeck"
-SINGLES = "latency,approval,effects,submit,bulk,wide,flat,blocked,recovery,start,idle"
-LIMITS = {"latency": ["--samples", "200"], "flat": ["--repeat", "2"], "blocked": ["--repeat", "2"]}
+SINGLES = "latency,approval,effects,submit,bulk,wide,bounded,flat,blocked,recovery,lost,start,idle"
+LIMITS = {
+    "latency": ["--samples", "200"],
+    "flat": ["--repeat", "2", "--bounded"],
+    "blocked": ["--repeat", "2"],
+}
 
 
 def show(line: dict[str, Any]) -> dict[str, Any]:

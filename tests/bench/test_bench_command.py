@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.management.bench.figures import line, percentile
+from runtime.management.bench.figures import AIMS, line, percentile
 from tests.support.db import Database
 from tests.support.patience import patient
 
@@ -43,6 +43,14 @@ def test_a_line_has_the_median_and_what_belongs_to_it():
     assert (found["value"], found["p50"], found["n"], found["extra"]) == (2.0, 2.0, 3, {"a": 1.2346})
 
 
+def test_a_line_tells_its_figure_beside_what_is_aimed_at():
+    assert "aim" not in line("x", "work", "ms", [1.0])
+    found = line("latency", "work", "ms", [2.0, 2.0, 20.0])
+    assert found["aim"] == {"p50": {"most": 3, "reached": True}, "p95": {"most": 10, "reached": False}}
+    found = line("bulk", "work", "tasks/s", [5000.0], tasks_per_s=4999.0)
+    assert found["aim"] == {"tasks_per_s": {"least": 5000, "reached": False}}
+
+
 def test_throughput_runs_real_workers_and_proves_what_was_kept(fresh_db):
     found = printed(bench(fresh_db, "throughput", "--runs", "20", "--repeat", "2", "--workers", "1"))
     assert (found["bench"], found["unit"], found["n"], found["workers"]) == ("throughput", "steps/s", 2, 1)
@@ -62,7 +70,9 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
     ("name", "arguments", "unit"),
     [
         ("wide", ("--width", "30", "--runs", "10"), "steps/s"),
-        ("flat", ("--fill", "400", "--runs", "10"), "ratio"),
+        ("flat", ("--fill", "400", "--runs", "10", "--bounded"), "ratio"),
+        ("bounded", ("--runs", "10"), "ratio"),
+        ("lost", ("--samples", "1"), "ms"),
         ("blocked", ("--parked", "40", "--runs", "10"), "ratio"),
         ("recovery", ("--samples", "1"), "ms"),
         ("approval", ("--samples", "2"), "ms"),
@@ -78,6 +88,7 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
 def test_the_others(fresh_db, name, arguments, unit):
     found = printed(bench(fresh_db, name, "--repeat", "1", *arguments))
     assert (found["bench"], found["unit"]) == (name, unit)
+    assert set(found["aim"]) == {figure for figure, _side, _number in AIMS[name]}
 
 
 @pytest.mark.slow

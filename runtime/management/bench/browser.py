@@ -32,13 +32,13 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-
 
 
 @contextmanager
-def web() -> Iterator[tuple[str, psutil.Process]]:
-    """Run daphne in role web; yield its address and its process."""
+def web(**settings_more: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run daphne in role web, with more of an environment; yield its address and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(port)]
-    more = {"QUARTERDECK_DB_ROLE": "web", "LOG_LEVEL": "WARNING"}
+    more = {"QUARTERDECK_DB_ROLE": "web", "LOG_LEVEL": "WARNING", **settings_more}
     child = Child("web", [*command, ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))], Path(settings.BASE_DIR), more)
     address = f"http://127.0.0.1:{port}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from runtime.actions.limits import set_limit
+from runtime.actions.limits import set_limit, set_policy
 from runtime.actions.runs import cancel_run, pause_run
 from runtime.kernel.conf import conf
 from runtime.management.bench.figures import line, spin_ms
@@ -85,9 +85,14 @@ def wide(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def flat(options: dict[str, Any]) -> dict[str, Any]:
-    """W1 before and after the tables were filled with finished steps; ``ratio`` is after by before."""
+    """W1 before and after the tables were filled with finished steps; the ratio is after by before.
+
+    With ``--bounded`` everything that may bound a call is asked about: limits of two kinds and the tenant's policy.
+    """
     scene, wanted = Scene.make(), options["fill"]
     scene.register("w1", nodes_of(DAG))
+    if options["bounded"]:
+        _bound(scene)
     with workers(options["workers"], running=options["workers_running"]):
         warm_up(scene)
         noise = [spin_ms()]
@@ -99,8 +104,15 @@ def flat(options: dict[str, Any]) -> dict[str, Any]:
     return line(
         "flat", f"W1 with {wanted} finished steps in the tables", "ratio", [ratio],
         before_steps_per_s=statistics.median(before), after_steps_per_s=statistics.median(after),
-        before=before, after=after, spins=noise,
+        before=before, after=after, spins=noise, bounded=options["bounded"],
     )  # fmt: skip
+
+
+def _bound(scene: Scene) -> None:
+    """Let each call take two tokens and pass a policy that refuses none of ours."""
+    set_limit(actor=scene.actor, scope="tenant", most=_AMPLE)
+    set_limit(actor=scene.actor, scope="tool", name="core.noop", most=_AMPLE)
+    set_policy(actor=scene.actor, data_regions=["here"], scopes=None)
 
 
 def fill(scene: Scene, steps: int) -> None:
@@ -124,8 +136,7 @@ def bounded(options: dict[str, Any]) -> dict[str, Any]:
     free, bound = Scene.make(), Scene.make()
     for scene in (free, bound):
         scene.register("w1", nodes_of(DAG))
-    set_limit(actor=bound.actor, scope="tenant", most=_AMPLE)
-    set_limit(actor=bound.actor, scope="tool", name="core.noop", most=_AMPLE)
+    _bound(bound)
     without: list[float] = []
     within: list[float] = []
     with workers(options["workers"], running=options["workers_running"]):

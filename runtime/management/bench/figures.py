@@ -8,6 +8,23 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+# What is aimed at, beside each figure: the name in the line, "least" or "most", and the number.
+AIMS: dict[str, list[tuple[str, str, float]]] = {
+    "latency": [("p50", "most", 3), ("p95", "most", 10)],
+    "approval": [("p50", "most", 5), ("p95", "most", 15)],
+    "effects": [("steps_per_s", "least", 1000)],
+    "submit": [("submits_per_s", "least", 150)],
+    "bulk": [("tasks_per_s", "least", 5000)],
+    "wide": [("of_w1", "least", 0.5)],
+    "flat": [("value", "least", 0.85)],
+    "blocked": [("value", "least", 0.85)],
+    "bounded": [("value", "least", 0.85)],
+    "recovery": [("max", "most", 1000)],
+    "lost": [("max", "most", 16_000)],
+    "idle": [("value", "most", 3)],
+    "start": [("value", "most", 10)],
+}
+
 
 def percentile(values: Sequence[float], p: float) -> float:
     """Return the value at percentile ``p`` (0 to 100), without interpolation."""
@@ -27,8 +44,11 @@ def spin_ms() -> float:
 
 
 def line(bench: str, work: str, unit: str, values: Sequence[float], **extra: Any) -> dict[str, Any]:
-    """Return a benchmark's line: ``value`` is the median of ``values``, percentiles and ``n`` are over them."""
-    return {
+    """Return a benchmark's line: ``value`` is the median of ``values``, percentiles and ``n`` are over them.
+
+    ``aim`` says what is aimed at, by the name of the figure: {"least" or "most": number, "reached": whether}.
+    """
+    told = {
         "bench": bench,
         "work": work,
         "unit": unit,
@@ -40,6 +60,13 @@ def line(bench: str, work: str, unit: str, values: Sequence[float], **extra: Any
         "load1": round(os.getloadavg()[0], 2),
         "spin_ms": round(spin_ms(), 1),
     }
+    if bench in AIMS:
+        told["aim"] = {name: _aim(told[name], side, number) for name, side, number in AIMS[bench]}
+    return told
+
+
+def _aim(figure: float, side: str, number: float) -> dict[str, Any]:
+    return {side: number, "reached": figure >= number if side == "least" else figure <= number}
 
 
 def _short(value: Any) -> Any:

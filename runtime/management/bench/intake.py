@@ -7,6 +7,7 @@ import json
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,20 +22,30 @@ from runtime.models import Membership
 from runtime.store.tx import tenant_tx
 
 CLIENTS, BULK = 8, 500
+# What is measured is the intake; that it refuses is measured by itself.
+_AMPLE = {"QUARTERDECK_QUEUE_HIGH_WATER": "100000000", "QUARTERDECK_TENANT_HIGH_WATER": "100000000"}
 Made = list[tuple[float, list[str]]]
 
 
 def submit(options: dict[str, Any]) -> dict[str, Any]:
-    """Single submits from eight clients over daphne and DRF, each with a key of its own; no worker runs."""
-    made, refused, seconds = _intake(options, _one)
+    """Single submits from eight clients over daphne and DRF, each with a key of its own; no worker runs.
+
+    Then the queue is full: ``refusals_per_s`` from as many clients. Raises RuntimeError when a full queue accepts one.
+    """
+    scene = _scene()
+    made, refused, seconds = _intake(options, _one, scene)
     rate = sum(len(ids) for _s, ids in made) / seconds
     found = [s * 1000 for s, _ids in made]
-    return line("submit", "single submits over HTTP", "ms", found, submits_per_s=rate, clients=CLIENTS, refused=refused)
+    full = _refusals(options, scene)
+    return line(
+        "submit", "single submits over HTTP", "ms", found, submits_per_s=rate, clients=CLIENTS, refused=refused,
+        refusals_per_s=full,
+    )  # fmt: skip
 
 
 def bulk(options: dict[str, Any]) -> dict[str, Any]:
     """Bulk submits of 500 tasks over daphne and DRF, from one client."""
-    made, refused, seconds = _intake(options, _many, clients=1)
+    made, refused, seconds = _intake(options, _many, _scene(), clients=1)
     rates = [len(ids) / s for s, ids in made]
     whole = sum(len(ids) for _s, ids in made) / seconds
     return line("bulk", f"bulk submits of {BULK}", "tasks/s", rates, tasks_per_s=whole, refused=refused)
@@ -43,11 +54,10 @@ def bulk(options: dict[str, Any]) -> dict[str, Any]:
 def _intake(
     options: dict[str, Any],
     send: Callable[[http.client.HTTPConnection, dict[str, str]], tuple[int, list[str]]],
+    scene: Scene,
     clients: int = CLIENTS,
 ) -> tuple[Made, int, float]:
     """Let ``clients`` submit for the asked time; return what was accepted. Raises RuntimeError when a 202 was lost."""
-    scene = Scene.make()
-    scene.register("one", nodes_of({"a": []}))
     headers = {"Authorization": f"Bearer {_token(scene)}", "Content-Type": "application/json"}
     made: Made = []
     refusals = [0]
@@ -64,7 +74,7 @@ def _intake(
                 refusals[0] += 1
         connection.close()
 
-    with web() as (address, _process):
+    with web(**_AMPLE) as (address, _process):
         threads = [threading.Thread(target=work, args=(address,)) for _ in range(clients)]
         for thread in threads:
             thread.start()
@@ -80,6 +90,42 @@ def _intake(
     if (kept := scene.rows("bench_tasks", (wanted,))[0][0]) != len(wanted):
         raise RuntimeError(f"Of {len(wanted)} accepted tasks {kept} are there.")
     return counted, refusals[0], seconds
+
+
+def _scene() -> Scene:
+    scene = Scene.make()
+    scene.register("one", nodes_of({"a": []}))
+    return scene
+
+
+def _refusals(options: dict[str, Any], scene: Scene) -> float:
+    """Return how many submits a second are refused by a full queue: before anything is read, also the credential."""
+    before = scene.rows("bench_all_tasks")[0][0]
+    headers = {"Authorization": "Bearer nobody", "Content-Type": "application/json"}
+    statuses: Counter[int] = Counter()
+    stop = threading.Event()
+
+    def work(address: str) -> None:
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+        while not stop.is_set():
+            statuses[_one(connection, headers)[0]] += 1
+        connection.close()
+
+    with web(QUARTERDECK_QUEUE_HIGH_WATER="1") as (address, _process):
+        threads = [threading.Thread(target=work, args=(address,)) for _ in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1.0)
+        statuses.clear()
+        begun = time.perf_counter()
+        time.sleep(options["seconds"] / 4)
+        refused, seconds = statuses[503], time.perf_counter() - begun
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    if set(statuses) != {503} or scene.rows("bench_all_tasks")[0][0] != before:
+        raise RuntimeError(f"A full queue answered {dict(statuses)}; it had {before} tasks.")
+    return refused / seconds
 
 
 def _one(connection: http.client.HTTPConnection, headers: dict[str, str]) -> tuple[int, list[str]]:

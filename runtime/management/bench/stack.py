@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from runtime.kernel.errors import ConfigurationError, Conflict
 from runtime.management.commands.up import migrate_when_needed
 from runtime.store import embedded
 from runtime.store.tx import plain_tx
-from runtime.worker.children import Child
+from runtime.worker.children import Child, kill_group
 
 READY_SECONDS = 30.0
 
@@ -75,10 +75,8 @@ def workers(count: int, *, running: bool = False) -> Iterator[None]:
             f"{workers_alive()} workers are alive on this database and would take part.",
             remediation="Stop them, or measure them with --workers-running.",
         )
-    manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
-    more = {"QUARTERDECK_DB_ROLE": "worker", "QUARTERDECK_WORKERS": str(count), "LOG_LEVEL": "WARNING"}
-    names = ("scheduler", "heartbeat", "worker")
-    children = [Child(name, [*manage, name], Path(settings.BASE_DIR), more) for name in names]
+    more = {"QUARTERDECK_WORKERS": str(count), "LOG_LEVEL": "WARNING"}
+    children = [_child(name, more) for name in ("scheduler", "heartbeat", "worker")]
     try:
         for child in children:
             child.start()
@@ -93,11 +91,85 @@ def workers(count: int, *, running: bool = False) -> Iterator[None]:
         _end_sessions()
 
 
-def _end_sessions() -> None:
+@contextmanager
+def hosts(count: int) -> Iterator[list[Host]]:
+    """Run a scheduler, and two hosts with ``count`` worker processes each; they share nothing but the database.
+
+    Raises Conflict and ConfigurationError as :func:`workers` does.
+    """
+    if workers_alive():
+        raise Conflict(
+            f"{workers_alive()} workers are alive on this database and would take part.", remediation="Stop them."
+        )
+    scheduler = _child("scheduler", {"LOG_LEVEL": "WARNING"})
+    both = [Host(f"bench-{name}-{os.getpid()}", count) for name in ("one", "other")]
+    try:
+        scheduler.start()
+        for host in both:
+            host.start()
+        wait_hosts(both)
+        yield both
+    finally:
+        for host in both:
+            host.kill()
+        scheduler.stop(10.0)
+        for host in both:
+            _end_sessions(host.name)
+
+
+def wait_hosts(both: list[Host]) -> None:
+    """Wait until every worker process of the hosts holds a lease, and nobody else does."""
+    wanted = sum(host.count for host in both)
+    try:
+        wait_until(lambda: workers_alive() == wanted, 2 * READY_SECONDS, f"{wanted} workers", 0.05)
+    except TimeoutError as problem:
+        raise ConfigurationError(str(problem)) from None
+
+
+class Host:
+    """Worker and heartbeat as one machine would run them, under a name of their own."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.name, self.count = name, count
+        self._children: list[Child] = []
+
+    def start(self) -> None:
+        """Start its processes."""
+        more = {"QUARTERDECK_HOST": self.name, "QUARTERDECK_WORKERS": str(self.count), "LOG_LEVEL": "WARNING"}
+        self._children = [_child(name, more) for name in ("heartbeat", "worker")]
+        for child in self._children:
+            child.start()
+
+    def runs(self, pid: int) -> bool:
+        """Say whether a process belongs to it."""
+        mine = {child.pid for child in self._children}
+        with suppress(psutil.Error):
+            one = psutil.Process(pid)
+            return bool(mine & {one.pid, *(parent.pid for parent in one.parents())})
+        return False
+
+    def kill(self) -> None:
+        """Take all of it away at once, as a power cut does: nobody is left to say that its workers died."""
+        for child in self._children:
+            if child.pid is None:
+                continue
+            with suppress(psutil.Error):
+                for one in psutil.Process(child.pid).children(recursive=True):
+                    one.kill()
+            kill_group(child.pid)
+            child.reap()
+
+
+def _child(name: str, more: dict[str, str]) -> Child:
+    manage = [sys.executable, str(settings.BASE_DIR / "manage.py"), name]
+    return Child(name, manage, Path(settings.BASE_DIR), {"QUARTERDECK_DB_ROLE": "worker", **more})
+
+
+def _end_sessions(host: str | None = None) -> None:
     """Let the sessions of the stopped workers end, so that the next round does not count them."""
     from runtime.worker.session import host_name, renew_host
 
-    renew_host(host_name())
+    renew_host(host or host_name())
 
 
 def process_tree(root: psutil.Process) -> list[psutil.Process]:

@@ -9,9 +9,10 @@ import time
 from typing import Any
 
 from runtime.actions.submit import SubmitRequest, submit_task
+from runtime.kernel.conf import conf
 from runtime.management.bench.figures import line
 from runtime.management.bench.scene import Scene
-from runtime.management.bench.stack import workers
+from runtime.management.bench.stack import hosts, wait_hosts, workers
 from runtime.management.bench.tool import Marks
 from runtime.management.bench.whole import Console
 
@@ -69,3 +70,28 @@ def recovery(options: dict[str, Any]) -> dict[str, Any]:
             time.sleep(1.0)  # a process that takes the dead one's place opens its session at its first ring
         scene.prove_ends()
     return line("recovery", "kill -9 of a worker to its step elsewhere", "ms", found, max=max(found))
+
+
+def lost(options: dict[str, Any]) -> dict[str, Any]:
+    """From the loss of a whole host, which nobody is left to tell of, to its step running on another one, in ms.
+
+    Worker, supervisor and heartbeat are killed at once: only the lease says it, so its length is part of the figure.
+    """
+    found = []
+    with Marks() as marks, hosts(1) as both:
+        scene = Scene.make()
+        scene.register("one", _one_step("bench.linger_thread@1", seconds=2))
+        for i in range(options["samples"] or 3):
+            _begin(scene, "one", f"H{i}")
+            pid, _at = marks.wait(f"H{i}")
+            gone = next(host for host in both if host.runs(pid))
+            killed = time.time_ns()
+            gone.kill()
+            _pid, at = marks.wait(f"H{i}", conf().lease_seconds + 60.0, not_from=pid)
+            found.append((at - killed) / 1e6)
+            scene.finish(60.0)
+            gone.start()
+            wait_hosts(both)
+        scene.prove_ends()
+    lease = conf().lease_seconds * 1000
+    return line("lost", "loss of a host to its step elsewhere", "ms", found, max=max(found), lease_ms=lease)
