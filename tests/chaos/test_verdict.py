@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.load import Load, Scene
-from tests.chaos.verdict import _books, _lost
+from tests.chaos.verdict import _books, _lost, _untold, missing
 
 pytestmark = pytest.mark.req("C8.1")
 
@@ -35,7 +35,8 @@ def world() -> dict[str, Any]:
 
 
 def breaches(made: dict[str, Any]) -> list[str]:
-    return _lost(made["load"], made["runs"]) + _books(made["runs"], made["operations"], made["effects"])
+    load, runs, effects = made["load"], made["runs"], made["effects"]
+    return _lost(load, runs) + _books(runs, made["operations"], effects) + _untold(load, runs, effects)
 
 
 def changed(run: str, place: int, value: Any) -> Any:
@@ -59,6 +60,16 @@ def test_a_clean_world_has_none():
     assert breaches(world()) == []
 
 
+def test_what_was_asked_for_and_is_not_done_is_told_by_its_run():
+    """One effect is in doubt, the one after it was never intended: both are in the hands of the run's owner."""
+    made = world()
+    found = missing(made["load"], made["runs"], made["effects"])
+    assert [(key, run[1]) for key, run in found] == [("ship:o2", "needs_attention"), ("mail:o2", "needs_attention")]
+    for status in ("failed", "cancelled", "partially_completed"):
+        changed("r2", 1, status)(made)
+        assert _untold(made["load"], made["runs"], made["effects"]) == []
+
+
 @pytest.mark.parametrize(
     ("word", "change"),
     [
@@ -71,6 +82,10 @@ def test_a_clean_world_has_none():
         ("attention of nobody", changed("r2", 3, None)),
         ("completed without", operation(0, 2, "unknown")),
         ("of its three effects", lambda made: made["operations"].pop(2)),
+        ("nothing tells of it", changed("r2", 1, "completed")),
+        ("nothing tells of it", changed("r2", 3, {**OWNED, "owner": None})),
+        ("nothing tells of it", lambda made: made["effects"].pop(2)),
+        ("nothing tells of it", lambda made: made["load"].accepted.update(o3=("t3", "r3"))),
         ("accepted and lost", lambda made: made["runs"].pop("r1") and made["operations"].__delitem__(slice(0, 3))),
         ("accepted and lost", lambda made: made["load"].accepted.update(o3=("t3", "r3"))),
         ("tasks under the key", changed("r2", 4, "o1")),

@@ -14,7 +14,10 @@ from typing import Any
 import psycopg
 
 ROOT = Path(__file__).resolve().parents[2]
-ENDED = ("completed", "partially_completed", "failed", "cancelled")
+# How a run may end without all that it was asked for.
+SHORT = ("partially_completed", "failed", "cancelled")
+ENDED = ("completed", *SHORT)
+EFFECTS = ("pay", "ship", "mail")
 
 _RUNS = """SELECT r.id::text, r.status, r.reason, r.attention, t.request_key, t.workflow_name, t.id::text
   FROM qd_run r JOIN qd_task t ON t.id = r.task_id WHERE r.tenant_id = %s"""
@@ -70,6 +73,7 @@ def judge(console: Any, scene: Any, load: Any, shop: Any, unrested: list[str]) -
     breaches = [f"not at rest: {one}" for one in unrested]
     breaches += _lost(load, runs)
     breaches += _books(runs, operations, effects)
+    breaches += _untold(load, runs, effects)
     if len(effects) < len(load.accepted):
         breaches.append(f"only {len(effects)} effects of {len(load.accepted)} accepted orders: too little was proved")
     invariants = _invariants()
@@ -86,6 +90,7 @@ def judge(console: Any, scene: Any, load: Any, shop: Any, unrested: list[str]) -
         "runs": dict(Counter(run[1] for run in runs.values())),
         "operations": dict(Counter(one[2] for one in operations)),
         "effects": len(effects),
+        "without_effect": dict(Counter(run[1] for _key, run in missing(load, runs, effects) if run)),
         "doubts": len(doubts),
         "invariants": {one["number"]: one["ok"] for one in invariants},
     }
@@ -135,6 +140,24 @@ def _books(runs: dict[str, tuple[Any, ...]], operations: list[Any], effects: lis
             found.append(f"completed, but of its three effects the ledger knows {sorted(wanted[run[0]])}: run {run[0]}")
         if run[1] == "needs_attention" and not _owned(run[3]):
             found.append(f"needs attention of nobody: run {run[0]} {run[3]}")
+    return found
+
+
+def missing(load: Any, runs: dict[str, tuple[Any, ...]], effects: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Return (business key, run) of what accepted orders ask for and the shop's books do not have."""
+    there = {f"{entry['path'].split('?')[0].rsplit('/', 1)[-1]}:{entry['body']['order']}" for entry in effects}
+    orders = [(order, runs.get(run_id)) for order, (_task, run_id) in load.accepted.items()]
+    asked = [(f"{what}:{order}", run) for order, run in orders for what in EFFECTS if run is None or run[5] == "order"]
+    return [(key, run) for key, run in asked if key not in there]
+
+
+def _untold(load: Any, runs: dict[str, tuple[Any, ...]], effects: list[dict[str, Any]]) -> list[str]:
+    """Find keys without their effect whose run does not say so: it ended short of it, or somebody owns it."""
+    found = []
+    for key, run in missing(load, runs, effects):
+        told = run is not None and (run[1] in SHORT or (run[1] == "needs_attention" and _owned(run[3])))
+        if not told:
+            found.append(f"not done, and nothing tells of it: {key}, run {run and run[:2]}")
     return found
 
 

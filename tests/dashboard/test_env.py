@@ -126,6 +126,21 @@ def test_system_checks_find_what_cannot_work(settings):
     assert [error.id for error in checks.check_limits()] == ["quarterdeck.E003"]
 
 
+@pytest.mark.req("C3.5")
+def test_answers_are_never_kept_for_less_time_than_a_message_may_come_again(settings):
+    """Retention ≥ redelivery window: else a late duplicate would find its key without the answer that it had."""
+    from runtime import checks
+    from runtime.kernel.conf import Conf
+
+    assert Conf().operation_retention_days >= checks.REDELIVERY_DAYS
+    settings.QUARTERDECK = {"operation_retention_days": checks.REDELIVERY_DAYS - 0.5}
+    (found,) = checks.check_limits()
+    assert (found.id, found.is_serious()) == ("quarterdeck.E004", True)
+    assert str(checks.REDELIVERY_DAYS) in found.hint
+    settings.QUARTERDECK = {"operation_retention_days": float(checks.REDELIVERY_DAYS)}
+    assert checks.check_limits() == []
+
+
 def test_a_log_level_that_is_none_is_named(monkeypatch):
     monkeypatch.setenv("LOG_LEVEL", "warning")
     assert env.log_level() == "WARNING"

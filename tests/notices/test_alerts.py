@@ -13,6 +13,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from runtime.actions.limits import close_breaker
 from runtime.actions.notices import add_target, remove_target
 from runtime.actions.reruns import new_run
+from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput
 from runtime.queries.alerts import list_alerts
 from runtime.store.tx import plain_tx, tenant_tx
@@ -64,6 +65,28 @@ def test_a_broken_tenant_silences_no_other(fresh_db, office, clock):
     assert evaluate()["opened"] == 1
     assert alerts(broken) == []
     assert [alert["rule"] for alert in alerts(office)] == ["failed_runs"]
+
+
+@pytest.mark.req("A4.2")
+def test_a_queue_that_begins_to_refuse_is_an_alert_and_ends_with_it(office, clock, settings):
+    """From half of the mark on experiments are refused: somebody hears of it before all are."""
+    settings.QUARTERDECK = {**settings.QUARTERDECK, "tenant_high_water": 4}
+    conf.cache_clear()
+    try:
+        run_ids = [office.submit(ONE)]
+        evaluate()
+        assert alerts(office, rule="queue_full") == []
+        run_ids.append(office.submit(ONE))
+        evaluate()
+        (alert,) = alerts(office, rule="queue_full")
+        assert alert["severity"] == "warning"
+        assert alert["subjects"][0]["label"].endswith(": 2")
+        assert len([one for one in office.claim() if one.run_id in run_ids]) == 2
+        evaluate()
+        assert alerts(office, rule="queue_full") == []
+    finally:
+        settings.QUARTERDECK = {}
+        conf.cache_clear()
 
 
 def test_it_is_told_after_the_grace_and_once(office, mailbox, clock, client):

@@ -160,6 +160,8 @@ class _Handler(BaseHTTPRequestHandler):
             "surrogate": b'{"a":"\\ud800"}',
             "twice": b'{"a":1,"a":2}',
             "latin": b'{"a":"\xe9"}',
+            "nul": b'{"a":"\x00"}',
+            "deep": b"[" * 40_000 + b"]" * 40_000,
         }
         self._apply()
         self._answer(200, raw=texts[self.rest])

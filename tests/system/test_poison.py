@@ -12,15 +12,13 @@ pytestmark = pytest.mark.faults
 
 
 def test_results_that_are_no_json_fail_alone(stack, desk, shop):
-    raw = [f"/raw/{kind}" for kind in ("nan", "surrogate", "twice", "latin")]
-    shapes = ("nan", "set", "surrogate", "big", "key", "huge")
+    raw = [f"/raw/{kind}" for kind in ("nan", "surrogate", "twice", "latin", "nul", "deep")]
+    shapes = ("nan", "set", "surrogate", "big", "key", "huge", "deep")
     read_tools = {
         f"http{i}": desk.tool(shop.contract(path, writes=False) | {"name": f"shop.raw{i}"})
-        for i, path in enumerate([*raw, "/garbage", "/huge", "/cut"])
+        for i, path in enumerate([*raw, "/garbage", "/cut"])
     }
-    read_tools["http5"] = desk.tool(
-        shop.contract("/huge", writes=False, max_result_bytes=100_000) | {"name": "shop.big"}
-    )
+    read_tools["big"] = desk.tool(shop.contract("/huge", writes=False, max_result_bytes=100_000) | {"name": "shop.big"})
     odd = desk.tool(python_tool("odd", max_result_bytes=100_000))
     nodes = [node(name, reference) for name, reference in read_tools.items()]
     nodes += [node(f"odd_{shape}", odd, input={"shape": shape}) for shape in shapes]
@@ -34,7 +32,7 @@ def test_results_that_are_no_json_fail_alone(stack, desk, shop):
 
 
 @pytest.mark.req("C3.3")
-@pytest.mark.parametrize("path", ["/raw/nan", "/raw/surrogate", "/garbage", "/huge", "/cut"])
+@pytest.mark.parametrize("path", ["/raw/nan", "/raw/surrogate", "/raw/nul", "/raw/deep", "/garbage", "/huge", "/cut"])
 def test_an_unreadable_answer_to_a_write_is_an_open_question(stack, desk, shop, path):
     reference = desk.tool(shop.contract(path, max_result_bytes=100_000))
     run_id = desk.submit(desk.workflow(node("pay", reference), tool("apart")))

@@ -48,6 +48,22 @@ def test_attempts_are_bounded(stack, desk):
     assert [a.outcome for a in desk.attempts(run_id)] == ["retry", "retry", "failed"]
 
 
+@pytest.mark.req("B4.2")
+def test_no_try_is_planned_for_after_the_runs_deadline(stack, desk, clock):
+    """It fails with its own error at once: waiting for a try that may not start helps nobody."""
+    flow = desk.workflow(
+        failing("a", error_class="server_error", retry={"max_attempts": 5, "initial_s": 600, "max_s": 600})
+    )
+    run_id = desk.submit(flow, deadline=clock.now() + timedelta(seconds=300))
+    run = desk.wait(run_id)
+    assert (run.status, run.reason) != ("failed", "deadline")
+    assert run.status == "failed"
+    error = desk.step(run_id, "a").error
+    assert error["class"] == "server_error"
+    assert error["retry"] == "The run's deadline comes before the next try."
+    assert [one.outcome for one in desk.attempts(run_id)] == ["failed"]
+
+
 @pytest.mark.req("B4.1")
 def test_http_429_on_a_read_waits_as_long_as_the_tool_says(stack, desk, shop):
     busy = desk.tool(

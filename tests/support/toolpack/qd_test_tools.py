@@ -88,7 +88,10 @@ def chatty(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def odd(arguments: dict[str, Any]) -> Any:
-    """Answer with something that is no JSON."""
+    """Answer with something that is no JSON, or none that is carried."""
+    deep: list[Any] = []
+    for _ in range(50_000):
+        deep = [deep]
     shapes: dict[str, Any] = {
         "nan": {"a": float("nan")},
         "set": {1, 2},
@@ -96,6 +99,7 @@ def odd(arguments: dict[str, Any]) -> Any:
         "big": 2**70,
         "key": {1: 2},
         "huge": "x" * 3_000_000,
+        "deep": deep,
     }
     return shapes[arguments["shape"]]
 
