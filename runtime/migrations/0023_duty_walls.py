@@ -6,6 +6,6 @@ from runtime.store.sqlfile import schema_sql
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runtime", "0020_queue_depth")]
+    dependencies = [("runtime", "0022_limit_version")]
 
     operations = [migrations.RunSQL(schema_sql("duty_walls"), migrations.RunSQL.noop)]
