@@ -19,6 +19,7 @@ RELEASED = {
     "guards.sql": "d8a9435b11c2a867ede6a2a21b5d93f73421236b1f46ab0c79bc2cee6333f0c6",
     "held.sql": "4b98a644cf5bec920be5ee47f0f4538ac69e41b750625a0f8c98f18c4e81ced7",
     "layout.sql": "531d4f71545fd4398ee3a8464d4bcc5b9c5cbffb00f714c16a429ed7b41d439b",
+    "partitions.sql": "caced3d7946549ff1eb4e7ac3041e159269288a51321b547c58e4742e5d8e041",
     "queue_depth.sql": "87441dd69e7ec0b50a4bdced778040e9755c683fb13feaaddb6d7d156d032141",
     "relay.sql": "73f0f67ccab58243782252206f9aadf93578f647dc0864b7e20b321c50f6013f",
     "limits.sql": "c0fe43327718b015c7603e47c3e0bf2d3ed5c6cda2cdc81d00d366111fc77fcf",

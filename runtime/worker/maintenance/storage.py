@@ -7,17 +7,26 @@ from functools import partial
 
 from runtime.kernel.conf import conf
 from runtime.store import directory
-from runtime.store.tx import plain_rows, plain_tx, tenant_tx
+from runtime.store.tx import plain_rows, plain_tx, retrying, tenant_tx
 from runtime.worker.maintenance.each import attempt
 
 _BATCH = 500
 
 
 def ensure_partitions() -> int:
-    """Make the month partitions of this month and the next three; returns how many were made."""
-    with plain_tx() as tx:
-        row = tx.one("ensure_partitions", (tx.now().date(), 4))
-        return int(row[0]) if row else 0
+    """Make the month partitions of this month and the next three; returns how many were made.
+
+    Rows that were written before their month was made are moved into it. Raises psycopg's errors.
+    """
+
+    def ensure() -> int:
+        with plain_tx() as tx:
+            row = tx.one("ensure_partitions", (tx.now().date(), 4))
+            return int(row[0]) if row else 0
+
+    # Where writers have to wait for it, it may be chosen to end a deadlock; its next turn is an hour away.
+    made: int = retrying(ensure)
+    return made
 
 
 def refresh_statistics() -> int:
