@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runtime", "0020_queue_depth")]
+    dependencies = [("runtime", "0021_partitions")]
 
     operations = [
         migrations.AddField(
