@@ -12,6 +12,7 @@ from typing import Any
 from approvals.actions.decide import decide_request
 from approvals.queries import get_request, list_requests
 from dashboard.example.setup import SLUG
+from repair.actions.runbooks import write_runbook
 from runtime.access.identity import actor_for_user
 from runtime.actions.runs import cancel_run, pause_run
 from runtime.actions.steps import force_step, hold_step, skip_step
@@ -33,6 +34,14 @@ _NAMES = {
     "archive-order": "Archive {order_id}",
 }
 _LOOK_SECONDS = 0.1
+_RUNBOOK = """# A pick-up whose answer was lost
+
+The courier books every call anew: **never send it again** before you know.
+
+1. Call the courier and ask for the order by its number.
+2. Booked: *Record success*, with the number that the courier names.
+3. Not booked: *Confirm absent*, and say whom you spoke to.
+"""
 
 
 class NotThere(Exception):
@@ -86,6 +95,7 @@ class Seed:
         self.held()
         self.forced()
         self.stopped()
+        self.written()
         for run_id in (*small[:5], *failed, lost[0]):
             self.until(partial(self.ended, run_id), "an end")
         self.until(lambda: self.status(lost[1]) == "needs_attention", "a run that needs attention")
@@ -120,6 +130,11 @@ class Seed:
         """A run that was cancelled while it waited."""
         self.until(lambda: self.request(run_id), "a request")
         cancel_run(actor=self.oncall, run_id=run_id, reason="The customer keeps the goods.")
+
+    def written(self) -> None:
+        """A runbook, for the pick-up whose answer was lost."""
+        words = {"error_class": "network", "expected_version": 0, "reason": "Asked for after the last lost pick-up."}
+        write_runbook(actor=self.admin, tool="shop.pickup", text=_RUNBOOK, **words)
 
     def paused(self) -> None:
         """A paused run."""

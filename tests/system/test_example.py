@@ -16,6 +16,7 @@ from django.core.management import call_command
 from approvals.queries import get_request, list_requests
 from dashboard.example import setup
 from dashboard.example.seed import Seed
+from repair.runbooks import list_runbooks
 from runtime.queries.alerts import list_alerts
 from runtime.queries.people import list_workers
 from runtime.queries.tasks import read_outcome
@@ -148,6 +149,7 @@ def test_the_seed_leaves_no_page_empty_and_reset_begins_again(shop, acme, stack)
     wanted_alerts = {"unknown_operations", "needs_attention", "failed_runs"}
     until(lambda: wanted_alerts <= {a["rule"] for a in list_alerts(actor=people.admin).items}, 30, "alerts")
     assert list_workers(actor=people.admin)
+    assert [one["tool"] for one in list_runbooks(actor=people.oncall)] == ["shop.pickup"]
     old = next(one for one in directory.all_tenants() if one.slug == again["retired"])
     assert old.suspended
     assert setup.sign_ins() == before  # the people were there already: their passwords stay
