@@ -133,8 +133,14 @@ class Seed:
 
     def written(self) -> None:
         """A runbook, for the pick-up whose answer was lost."""
-        words = {"error_class": "network", "expected_version": 0, "reason": "Asked for after the last lost pick-up."}
-        write_runbook(actor=self.admin, tool="shop.pickup", text=_RUNBOOK, **words)
+        write_runbook(
+            actor=self.admin,
+            tool="shop.pickup",
+            error_class="network",
+            text=_RUNBOOK,
+            expected_version=0,
+            reason="Asked for after the last lost pick-up.",
+        )
 
     def paused(self) -> None:
         """A paused run."""
