@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from approvals.actions.policies import propose_policy
 from approvals.duties import close_idle, expire_requests
+from approvals.queries import get_request
 from runtime.actions.tenants import add_member
 from runtime.tools.registry import register_tool
+from tests.support.actors import member
 from tests.support.api import caller, problem
 from tests.support.office import writing
 
@@ -212,7 +215,7 @@ def test_bad_requests_are_told_where(agent, change, where):
     assert agent.get("approvals/?state=all").json()["items"] == []
 
 
-def test_a_registered_tool_is_asked_about_by_its_contract_and_the_policy(office, agent):
+def test_a_registered_tool_is_asked_about_by_its_contract(office, agent):
     form = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}}
     register_tool(actor=office.admin, contract=writing("bank.pay", input_schema=form, compensation="office.tell@1"))
     asked = ask(agent, action={"tool": "bank.pay@1", "arguments": {"to": "Ada"}})
@@ -220,6 +223,17 @@ def test_a_registered_tool_is_asked_about_by_its_contract_and_the_policy(office,
     assert whole["shown"]["calls"][0]["effect"]["undo"] == "office.tell@1"
     wrong = {"action": {"tool": "bank.pay@1", "arguments": {"to": 7}}, "title": "Pay"}
     assert problem(agent.post("approvals/", wrong), 400)["where"] == "/action/arguments/to"
+
+
+def test_the_policy_denies_what_it_does_not_name_and_adds_people(office, agent):
+    rule = {"name": "wires", "when": "tool.name == 'bank.wire'", "decide": "approval", "role": "approver", "quorum": 2}
+    proposed = propose_policy(actor=office.admin, rules=[rule], note="wires")
+    request = get_request(actor=office.admin, request_id=proposed["approval_id"])
+    office.decide(request, actor=member(office.tenant, "admin"))
+    other = {"action": {"tool": "bank.burn@1", "arguments": {}}, "title": "Burn"}
+    assert "names this call" in problem(agent.post("approvals/", other), 409, "approval_refused")["detail"]
+    whole = caller(office.tenant).get(f"approvals/{ask(agent)['approval_id']}/").json()
+    assert (whole["quorum"], whole["shown"]["policy"]["rules"][0]["rule"]) == (2, "wires")
 
 
 def test_quorum_and_the_approvers_rights_are_asked_again(office, approver, agent):
