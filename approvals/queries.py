@@ -240,7 +240,7 @@ def _changes(proposals: list[dict[str, Any]], request_id: uuid.UUID) -> tuple[li
     """Return what a proposal changes of the one before it, typed, and whether it changes more than that."""
     shown = {one["id"]: content(one["shown"]) for one in proposals}
     place = next((i for i, one in enumerate(proposals) if one["id"] == request_id), 0)
-    after = shown[request_id]
+    after = shown[proposals[place]["id"]]
     # A call that asks again as people edited it stands beside what the workflow itself would send.
     before = shown[proposals[place - 1]["id"]] if place else _asked_before(after)
     for one in (before, after):

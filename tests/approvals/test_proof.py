@@ -18,6 +18,7 @@ from runtime.kernel.canonical import digest
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput, Conflict, QuarterdeckError
 from runtime.worker.complete import complete
+from runtime.worker.maintenance.timers import fire_timers
 from runtime.worker.work import Report
 from tests.support.actors import member
 from tests.support.api import caller, problem
@@ -82,6 +83,7 @@ def test_an_input_that_changed_while_it_was_pending_asks_anew(office):
     assert office.pending(run_id)["id"] != request["id"]
 
 
+@pytest.mark.usefixtures("fresh_db")
 def test_a_call_that_is_taken_up_after_a_restart_is_known_by_its_digest(office):
     """Two alike calls and the worker of one is lost before it sends: each goes out under its own grant, once."""
     spec = asking(name="twice")
@@ -96,6 +98,7 @@ def test_a_call_that_is_taken_up_after_a_restart_is_known_by_its_digest(office):
     claimed = office.claim()
     assert {one.node.id for one in claimed} == {"a", "b"}
     complete(office.tenant.id, [Report(one, "given_back", cause="given_back") for one in reversed(claimed)])
+    fire_timers()
     office.work()
     assert office.sends(run_id) == {"pay-a:Ada": 1, "pay-b:Ada": 1}
     used = get_request(actor=office.admin, request_id=office.requests(run_id)[0]["id"])
