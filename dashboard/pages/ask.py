@@ -152,7 +152,7 @@ def _show(
         "reasons": asks.risk_reasons(shown),
         "panel": asks.panel(found),
         "history": [
-            {**line, "files": [{**file, "url": requests.artifact_url(file)} for file in line["files"]]}
+            {**line, "files": [{**file, "url": requests.artifact_url(file["artifact_id"])} for file in line["files"]]}
             for line in asks.history(found)
         ],
         "may_attach": may(actor, v.ARTIFACT_WRITE),
