@@ -108,7 +108,8 @@ def test_the_pages_show_it_escaped_and_let_an_admin_write(desk, tenant):
     root, ada = Reader(tenant, "admin"), Reader(tenant, "oncall")
     page = root.get(f"/repairs/{case['id']}/")
     assert "No runbook is about this." in page
-    assert "Write a runbook" in root.get("/repairs/runbooks/?tool=desk.human")
+    assert "Write a runbook" in root.get("/repairs/runbooks/")
+    assert "Write version 1" in root.get("/repairs/runbooks/?tool=desk.human")
     said = {
         "tool": "desk.human",
         "error_class": "",
