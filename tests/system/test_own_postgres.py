@@ -53,6 +53,15 @@ def test_roles_first_then_migrate(login):
     assert "not started or stopped here" in manage(url, "database", "stop").stderr
 
 
+def test_the_runtime_migrates_by_itself(login):
+    """The lower floor needs nothing of those above it, nor leans on the order in which they are named."""
+    name, url = login
+    assert manage(url, "database", "roles", "--apply", support.server().admin_url(name)).returncode == 0
+    for app in ("runtime", "repair", "approvals"):
+        done = manage(url, "migrate", app, "-v", "0")
+        assert done.returncode == 0, done.stderr
+
+
 def test_an_address_nobody_answers_is_said_in_words():
     refused = manage("postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2", "migrate")
     assert refused.returncode == 1
