@@ -209,13 +209,28 @@ WHERE s.serial IS NOT NULL AND (s.status IN ('running', 'unknown') OR (s.status 
 GROUP BY s.serial HAVING count(*) > 1 LIMIT %s;
 
 -- name: invariant_6_grants
--- A grant is used by one operation: the very call that was approved, in a request that was.
+-- A grant is used by one operation: the very call that was approved, after its request was. A request that was closed since
+-- keeps what was sent before, and had a call left that was not: with its last one it would be consumed.
 SELECT o.id::text, format('sent under the grant %%s, which is %%s', a.id, CASE
   WHEN o.payload_sha256 <> a.arguments_sha256 OR o.business_key <> a.business_key THEN 'for another call'
   ELSE 'not given: ' || r.state END)
 FROM qd_approval_action a JOIN qd_operation o ON o.id = a.operation_id JOIN qd_approval r ON r.id = a.request_id
 WHERE o.payload_sha256 <> a.arguments_sha256 OR o.business_key <> a.business_key
-   OR r.state NOT IN ('approved', 'consumed') LIMIT %s;
+   OR (r.state NOT IN ('approved', 'consumed') AND (r.state NOT IN ('lapsed', 'voided', 'revoked')
+       OR a.consumed_at > r.closed_at
+       OR NOT EXISTS (SELECT FROM qd_approval_action b WHERE b.request_id = r.id AND b.consumed_at IS NULL)))
+   OR r.decided_at IS NULL OR a.consumed_at IS NULL OR a.consumed_at < r.decided_at LIMIT %s;
+
+-- name: invariant_6_own_grants
+-- What a program carries out itself is let through once, after the decision and in its time, and uses its request up.
+-- Between the look at the time and the use lies a moment.
+SELECT a.id::text, format('let through at %%s, while its request was %%s', a.consumed_at, CASE
+  WHEN r.state <> 'consumed' THEN r.state
+  WHEN a.consumed_at >= r.start_by THEN 'over since ' || r.start_by ELSE 'not decided' END)
+FROM qd_approval_action a JOIN qd_approval r ON r.id = a.request_id
+WHERE a.run_id IS NULL AND a.operation_id IS NOT NULL
+  AND (r.state <> 'consumed' OR r.decided_at IS NULL OR a.consumed_at IS NULL OR a.consumed_at < r.decided_at
+    OR a.consumed_at >= r.start_by + interval '1 minute') LIMIT %s;
 
 -- name: invariant_6_decisions
 -- What was granted was decided by as many people as had to, in time, on the payload that is asked about, and by nobody
