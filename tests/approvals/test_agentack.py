@@ -14,9 +14,9 @@ from approvals.actions.own import OwnAction, ask_own
 from approvals.actions.propose import propose_edit
 from approvals.actions.revoke import revoke_grant
 from approvals.actions.using import use_grant
-from approvals.duties import close_idle, expire_requests
 from approvals.queries import get_request
 from runtime.actions.runs import cancel_run
+from tests.support.duties import close_idle, expire_requests
 from tests.support.traces import trace_of, write_trace
 
 pytestmark = [pytest.mark.req("C5.3", "C5.6", "A7.2"), pytest.mark.django_db(transaction=True)]

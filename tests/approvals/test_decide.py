@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from approvals.actions.decide import decide_request
-from approvals.duties import expire_requests
 from approvals.errors import AlreadyClosed, CannotBeShown, OtherVersion, TooLate
 from approvals.models import Decision, Request
 from approvals.queries import count_pending, get_request, list_requests
@@ -19,6 +18,7 @@ from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied
 from runtime.queries.people import list_audit
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member, outsider, the_engine
+from tests.support.duties import expire_requests
 from tests.support.engine import past_every_guard
 
 pytestmark = [pytest.mark.req("A7.2", "B6.4", "C5.3", "C5.6"), pytest.mark.django_db(transaction=True)]

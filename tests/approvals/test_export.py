@@ -12,10 +12,10 @@ import pytest
 from django.core.management import call_command
 
 from approvals.actions.propose import propose_edit
-from approvals.duties import expire_requests
 from approvals.records import RECORD_SCHEMA
 from runtime.kernel.canonical import canonical_bytes, digest
 from tests.support.api import caller, problem
+from tests.support.duties import expire_requests
 
 pytestmark = [pytest.mark.req("C5.3", "A7.2", "C6.1"), pytest.mark.django_db(transaction=True)]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from approvals.duties import expire_requests
 from approvals.errors import OwnRequest
 from approvals.queries import get_request
 from runtime.actions.steps import force_step, kill_step, skip_step
@@ -15,6 +14,7 @@ from runtime.models import Outcome, Tenant
 from runtime.queries.people import list_audit
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
+from tests.support.duties import expire_requests
 from tests.support.operations import send
 from tests.support.specs import tool, workflow
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.duties import close_idle
 from approvals.queries import get_request
 from runtime.actions.runs import cancel_run
 from runtime.actions.steps import force_step, rerun_step, skip_step
 from runtime.actions.tenants import add_member
 from runtime.tools.registry import register_tool
+from tests.support.duties import close_idle
 from tests.support.office import asking, writing
 
 pytestmark = [pytest.mark.req("A7.1", "C5.3", "C5.6"), pytest.mark.django_db(transaction=True)]

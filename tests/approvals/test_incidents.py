@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 
-from approvals.duties import expire_requests
 from approvals.queries import get_request
 from runtime.actions.hold import release_step
 from runtime.actions.rerun import rerun_step
@@ -20,6 +19,7 @@ from runtime.worker.execute import Prepared
 from runtime.worker.intents import intend
 from runtime.worker.maintenance import lost, timers
 from tests.support.api import caller
+from tests.support.duties import expire_requests
 from tests.support.incidents import holds
 from tests.support.office import Office, asking
 from tests.support.pages import Reader

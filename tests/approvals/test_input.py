@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from approvals.actions.answer import answer_input
-from approvals.duties import expire_requests
 from approvals.errors import AlreadyClosed, NotUsable, TooLate
 from approvals.queries import get_request, list_requests
 from runtime.actions.runs import cancel_run
@@ -20,6 +19,7 @@ from runtime.queries.people import list_audit
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.api import caller, problem
+from tests.support.duties import expire_requests
 
 pytestmark = [pytest.mark.req("A7.1", "A7.3", "C5.4"), pytest.mark.django_db(transaction=True)]
 

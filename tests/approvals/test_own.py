@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from approvals.actions.policies import propose_policy
-from approvals.duties import close_idle, expire_requests
 from approvals.queries import get_request
 from runtime.actions.tenants import add_member
 from runtime.tools.registry import register_tool
 from tests.support.actors import member
 from tests.support.api import caller, problem
+from tests.support.duties import close_idle, expire_requests
 from tests.support.office import writing
 
 pytestmark = [pytest.mark.req("C5.3", "C5.6", "C8.5"), pytest.mark.django_db(transaction=True)]

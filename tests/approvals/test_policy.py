@@ -11,7 +11,6 @@ import pytest
 
 from approvals.actions.policies import propose_policy, try_policy
 from approvals.actions.propose import propose_edit
-from approvals.duties import expire_requests
 from approvals.errors import NotUsable, OwnRequest
 from approvals.queries import get_request, list_policies
 from runtime.actions.steps import rerun_step
@@ -22,6 +21,7 @@ from runtime.store.tx import tenant_tx
 from runtime.tools.registry import register_tool
 from tests.support.actors import member
 from tests.support.api import caller, problem
+from tests.support.duties import expire_requests
 from tests.support.office import writing
 from tests.support.race import together
 

@@ -13,7 +13,6 @@ import pytest
 
 from approvals.actions.decide import decide_request
 from approvals.actions.own import OwnAction, ask_own
-from approvals.duties import expire_requests
 from approvals.models import Request
 from approvals.queries import list_requests
 from approvals.statistics import read_statistics
@@ -26,6 +25,7 @@ from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.api import caller, problem
 from tests.support.dags import inputs
+from tests.support.duties import expire_requests
 from tests.support.pages import Reader
 
 pytestmark = [pytest.mark.req("B6.4", "C5.3"), pytest.mark.django_db(transaction=True)]

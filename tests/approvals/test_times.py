@@ -8,12 +8,12 @@ from psycopg.types.json import Jsonb
 
 from approvals import duties
 from approvals.actions.times import escalate_request, extend_request
-from approvals.duties import expire_requests, remind
 from approvals.errors import HandedOver, NotUsable, TooLate
 from approvals.queries import get_request
 from runtime.kernel.errors import BadInput, PermissionDenied
 from runtime.queries.people import list_audit
 from tests.support.actors import member
+from tests.support.duties import expire_requests, remind
 from tests.support.engine import force_columns
 
 pytestmark = [pytest.mark.req("A7.3", "B6.4", "C5.2"), pytest.mark.django_db(transaction=True)]

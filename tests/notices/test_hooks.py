@@ -13,12 +13,12 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from approvals.actions.handling import delegate_request
 from approvals.actions.hooks import add_hook, remove_hook, rotate_hook
 from approvals.actions.revoke import revoke_grant
-from approvals.duties import close_idle, expire_requests, remind
 from approvals.queries import list_hooks
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied
 from runtime.worker.maintenance.outbox import deliver
 from runtime.worker.maintenance.webhooks import address_refused
 from tests.support.actors import member
+from tests.support.duties import close_idle, expire_requests, remind
 
 pytestmark = [pytest.mark.req("C5.3", "C5.6", "C7.4"), pytest.mark.django_db(transaction=True)]
 

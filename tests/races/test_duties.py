@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from approvals.duties import expire_requests
 from runtime.actions.runs import cancel_run
 from runtime.kernel.conf import conf
 from runtime.worker.maintenance import each
 from runtime.worker.maintenance.timers import enforce_cancels, enforce_deadlines
+from tests.support.duties import expire_requests
 from tests.support.engine import Engine
 from tests.support.factories import make_tenant
 from tests.support.office import Office

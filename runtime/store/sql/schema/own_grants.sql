@@ -6,11 +6,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 $$;
 DO $$ BEGIN
   REVOKE ALL ON FUNCTION qd_lapsed_grants(int) FROM PUBLIC;
-  EXECUTE 'GRANT EXECUTE ON FUNCTION qd_lapsed_grants(int) TO qd_web, qd_worker, ' || quote_ident(current_user);
+  EXECUTE 'GRANT EXECUTE ON FUNCTION qd_lapsed_grants(int) TO qd_worker, ' || quote_ident(current_user);
   GRANT CREATE ON SCHEMA public TO qd_definer;
   ALTER FUNCTION qd_lapsed_grants(int) OWNER TO qd_definer;
   REVOKE CREATE ON SCHEMA public FROM qd_definer;
 END $$;
+-- What only duties ask about every tenant's requests is the worker's alone.
+REVOKE EXECUTE ON FUNCTION qd_due_approvals(int), qd_ended_approvals(int), qd_idle_approvals(int),
+  qd_approval_reminders(int) FROM qd_web;
 
 -- A grant without a run stays without one. What was said of its use stays as it was said.
 CREATE OR REPLACE FUNCTION qd_guard_approval_action() RETURNS trigger LANGUAGE plpgsql AS $$
