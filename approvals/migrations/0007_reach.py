@@ -58,19 +58,6 @@ class Migration(migrations.Migration):
             model_name="policyversion",
             name="qd_policy_state",
         ),
-        migrations.AddIndex(
-            model_name="decision",
-            index=models.Index(models.F("tenant"), models.F("user_id"), models.F("at"), name="qd_approval_decision_by"),
-        ),
-        migrations.AddIndex(
-            model_name="request",
-            index=models.Index(
-                models.F("tenant"),
-                models.F("assignee_id"),
-                condition=models.Q(("assignee_id__isnull", False), ("state", "pending")),
-                name="qd_approval_held_by",
-            ),
-        ),
         migrations.AddConstraint(
             model_name="policyversion",
             constraint=models.CheckConstraint(

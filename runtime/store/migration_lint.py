@@ -23,8 +23,13 @@ from runtime.store.partitions import PARTITIONED
 # Tables that grow with the work done; partitioned ones cannot be indexed concurrently as a whole.
 BIG_TABLES = {
     *PARTITIONED,
+    "qd_approval",
+    "qd_approval_action",
+    "qd_approval_decision",
+    "qd_approval_note",
     "qd_artifact",
     "qd_audit_entry",
+    "qd_case",
     "qd_citation",
     "qd_evidence",
     "qd_inbox",
@@ -35,8 +40,16 @@ BIG_TABLES = {
     "qd_step",
     "qd_task",
 }
-# These create the tables: nothing is in them yet.
-FOUNDING = frozenset({("runtime", "0001_initial"), ("runtime", "0002_law_and_walls")})
+# These create the tables, or stood before there was a release: nothing is in them yet.
+FOUNDING = frozenset(
+    {
+        ("runtime", "0001_initial"),
+        ("runtime", "0002_law_and_walls"),
+        ("approvals", "0001_initial"),
+        ("approvals", "0003_people"),
+        ("repair", "0001_initial"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +152,19 @@ def _constant(default: Any) -> bool:
 
 
 def _changes_the_column(before: models.Field[Any, Any], after: models.Field[Any, Any]) -> bool:
-    """Tell whether PostgreSQL would be asked to change anything; help texts and choices are Django's alone."""
+    """Tell whether rows would be looked at or rewritten; help texts and choices are Django's alone.
+
+    That a column may be null from now on is written in the catalog only: no row is looked at.
+    """
     connection = connections["owner"]
     for field in (before, after):
         field.set_attributes_from_name(field.name or "field")
     same_place = before.db_parameters(connection) == after.db_parameters(connection)
     same_rules = all(
         getattr(before, name, None) == getattr(after, name, None)
-        for name in ("null", "unique", "db_index", "db_default", "db_constraint", "column")
+        for name in ("unique", "db_index", "db_default", "db_constraint", "column")
     )
-    return not (same_place and same_rules)
+    return not (same_place and same_rules and (after.null or not before.null))
 
 
 def _table(app_label: str, model: str | None, state: ProjectState) -> str:
