@@ -1,11 +1,16 @@
-"""Tests that share what is dear to start run in one process."""
+"""Tests that share what is dear to start run in one process; none that hangs takes the time of all the others."""
 
 from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.support.schedule import group_of
 
+ROOT = Path(__file__).resolve().parents[1]
 ALONE = "tests/machine/test_moves.py::test_x[a]"
 
 
@@ -22,3 +27,18 @@ ALONE = "tests/machine/test_moves.py::test_x[a]"
 )
 def test_a_group_goes_by_place(nodeid, group):
     assert group_of(nodeid) == group
+
+
+def limits() -> dict[str, int]:
+    """Return every time limit of tests in seconds: the common one, those of single tests, and make's."""
+    common = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["timeout"]
+    found = {"pyproject.toml": int(common)}
+    for path in [ROOT / "Makefile", *sorted((ROOT / "tests").rglob("*.py"))]:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if match := re.search(r"mark\.timeout\((\d+)\)|--timeout[ =](\d+)", line):
+                found[f"{path.relative_to(ROOT)}:{number}"] = int(match[1] or match[2])
+    return found
+
+
+def test_a_test_that_hangs_is_ended_after_a_quarter_of_an_hour():
+    assert {place: seconds for place, seconds in limits().items() if seconds > 900} == {}

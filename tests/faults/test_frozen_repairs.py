@@ -197,7 +197,6 @@ def freeze(bench: Bench, rounds: list[Round], order: random.Random) -> None:
 
 @pytest.mark.faults
 @pytest.mark.proof
-@pytest.mark.timeout(1500)
 @pytest.mark.req("C2.9", "C8.2", "C8.4")
 def test_a_frozen_worker_never_undoes_what_a_repair_decided(stack_of, desk, shop, tmp_path):
     seed = int(os.environ.get("FROZEN_SEED", uuid.uuid4().int % 1_000_000))

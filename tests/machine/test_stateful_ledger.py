@@ -239,7 +239,6 @@ def test_one_effect_where_the_tool_tells_a_second_send(fresh_db, shop):
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("idempotency", ["key", "none"])
 def test_one_effect_in_any_long_order(fresh_db, shop, idempotency):
     run_ledger(fresh_db, shop, idempotency, examples=60, steps=50, at_random=True)

@@ -41,7 +41,7 @@ def _answer(call: Callable[[], Any]) -> Any:
         return problem
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(1000, marks=[pytest.mark.proof, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(1000, marks=pytest.mark.proof)])
 def test_timer_against_person(office, clock, as_role, rounds):
     """Around the deadline either the person decides or the time does, never both, and no approval is late."""
     random.seed(7)

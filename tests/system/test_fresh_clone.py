@@ -25,7 +25,7 @@ import pytest
 from tests.support.console import ROOT, Console, wait_for
 from tests.support.patience import patient
 
-pytestmark = [pytest.mark.proof, pytest.mark.req("A6.2", "C4.4"), pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.proof, pytest.mark.req("A6.2", "C4.4")]
 SET_UP_SECONDS, START_SECONDS, RUN_SECONDS = 400.0, 100.0, 60.0
 # What belongs to the tests or to the make that runs them; package indexes and caches stay as the machine has them.
 _NOT_OURS = re.compile(

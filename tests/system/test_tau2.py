@@ -23,7 +23,6 @@ from tests.support.workers import RESTING, Desk, Stack, alive, until
 pytestmark = [
     pytest.mark.req("B7.1", "C3.3", "C3.4"),
     pytest.mark.skipif(not tau2.available(), reason="QUARTERDECK_INPUTS: no agent tasks"),
-    pytest.mark.timeout(1500),
 ]
 AMOUNT = [pytest.param(12, id="dozen"), pytest.param(None, id="all", marks=pytest.mark.proof)]
 WITH_KILLS = [pytest.param(8, id="eight"), *AMOUNT[1:]]
