@@ -37,8 +37,9 @@ def test_the_end_of_a_run_is_written_once_the_next_time(fresh_db, engine):
     words = {"body": content, "media_type": "application/json", "sha256": digest(content)}
     kept = uuid.UUID(upload_artifact(actor=engine.actor, **words)["artifact_id"])
     with support.admin() as admin:
-        # Time enough to close the circle before the completion looks for one.
-        admin.execute(f"ALTER DATABASE {fresh_db.name} SET deadlock_timeout = '4s'")
+        # The completion looks for a circle once, so long after it began to wait: by then it has to be closed, however
+        # long a loaded machine stands still between the two statements below. The test waits as long.
+        admin.execute(f"ALTER DATABASE {fresh_db.name} SET deadlock_timeout = '15s'")
     run_id = engine.submit({**workflow(tool("a")), "output": {"$": "nodes.a.output"}})
     [claimed] = engine.claim()
     sha256 = digest(content)
