@@ -13,7 +13,7 @@ from approvals.queries import get_request
 from runtime.queries.invariants import check_invariants
 from runtime.store.directory import TenantRow
 from tests.support.engine import past_every_guard
-from tests.support.office import asking
+from tests.support.office import Office, asking
 
 pytestmark = [pytest.mark.req("C5.6"), pytest.mark.django_db(transaction=True)]
 
@@ -57,7 +57,9 @@ def half_sent(office, clock) -> Any:
     request = office.pending(run_id)
     assert [call["node"] for call in request["shown"]["calls"]] == ["pay", "tell"]
     office.decide(request)
-    office.call(office.claim())
+    for _ in range(4):
+        if office.statuses(run_id)["pay"] != "succeeded":
+            office.call(office.claim())
     assert office.statuses(run_id)["pay"] == "succeeded"
     clock.advance(61)
     office.work()
@@ -86,7 +88,8 @@ def test_what_was_sent_after_its_request_lapsed_is_found(fresh_db, office, clock
         "UPDATE qd_approval_action SET consumed_at = consumed_at - interval '1 hour' WHERE request_id = %s",
     ],
 )
-def test_each_break_of_a_programs_own_grant_is_found(fresh_db, office, statement):
+def test_each_break_of_a_programs_own_grant_is_found(fresh_db, tenant, statement):
+    office = Office(tenant)
     action = OwnAction("bank.wire@1", {"to": "Ada"})
     asked = ask_own(actor=office.integrator, key="wire-1", action=action, title="Wire")
     request = get_request(actor=office.admin, request_id=asked["approval_id"])
