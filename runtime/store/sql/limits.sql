@@ -190,12 +190,24 @@ SELECT tool, error_class, state, failures, open_until FROM qd_breaker WHERE id =
 
 -- name: held_by_their_own
 -- Runs whose steps wait for the run's own bound, and states that somebody writes: what no limit of a person holds back.
-SELECT s.run_id, s.node, CASE WHEN s.blocked_on = s.run_id THEN 'run' ELSE 'state' END AS kind, count(*) AS waiting,
-  min(s.queued_at) AS since
-FROM qd_step s
-WHERE s.status = 'queued' AND NOT s.claimable AND s.blocked_on IS NOT NULL
-  AND NOT EXISTS (SELECT FROM qd_limit l WHERE l.id = s.blocked_on)
-  AND NOT EXISTS (SELECT FROM qd_breaker b WHERE b.id = s.blocked_on)
+-- It goes from one of what is waited for to the next, and reads the steps of those only that are nobody's limit: fifty
+-- thousand that wait for one limit cost one look. Both are read to a bound.
+WITH RECURSIVE gates(id) AS (
+  (SELECT s.blocked_on FROM qd_step s WHERE s.blocked_on IS NOT NULL AND s.status = 'queued' AND NOT s.claimable
+   ORDER BY s.blocked_on LIMIT 1)
+  UNION ALL
+  SELECT (SELECT s.blocked_on FROM qd_step s WHERE s.blocked_on > g.id AND s.status = 'queued' AND NOT s.claimable
+          ORDER BY s.blocked_on LIMIT 1)
+  FROM gates g WHERE g.id IS NOT NULL),
+own AS (
+  SELECT g.id FROM (SELECT id FROM gates WHERE id IS NOT NULL LIMIT 1000) g
+  WHERE NOT EXISTS (SELECT FROM qd_limit l WHERE l.id = g.id)
+    AND NOT EXISTS (SELECT FROM qd_breaker b WHERE b.id = g.id))
+SELECT w.run_id, w.node, CASE WHEN w.blocked_on = w.run_id THEN 'run' ELSE 'state' END AS kind, count(*) AS waiting,
+  min(w.queued_at) AS since
+FROM (SELECT w.* FROM own CROSS JOIN LATERAL (
+        SELECT s.run_id, s.node, s.blocked_on, s.queued_at FROM qd_step s
+        WHERE s.blocked_on = own.id AND s.status = 'queued' AND NOT s.claimable LIMIT 1000) w LIMIT 5000) w
 GROUP BY 1, 2, 3 ORDER BY since LIMIT 100;
 
 -- name: put_policy
