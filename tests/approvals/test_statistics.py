@@ -15,7 +15,7 @@ from approvals.actions.decide import decide_request
 from approvals.actions.own import OwnAction, ask_own
 from approvals.models import Request
 from approvals.queries import list_requests
-from approvals.statistics import read_statistics
+from approvals.statistics import EDGES, _group, read_statistics
 from dashboard.presenters.times import duration
 from runtime.actions.runs import cancel_run
 from runtime.kernel.actor import Actor
@@ -103,6 +103,18 @@ def test_more_than_is_read_is_told(office, monkeypatch):
         office.ask()
     found = numbers(office)
     assert (found["cut"], found["all"]["asked"]) == (True, 2)
+
+
+def test_the_database_counts_the_classes(office, monkeypatch):
+    """However many were asked, what is brought for a group is as long as there are classes."""
+    rows: list[dict[str, Any]] = []
+    group = _group
+    monkeypatch.setattr("approvals.statistics._group", lambda row: rows.append(row) or group(row))
+    for _ in range(2):
+        office.decide(office.pending(office.ask()))
+    numbers(office)
+    assert {len(row["classes"]) for row in rows} == {len(EDGES) + 1}
+    assert {sum(row["classes"]) for row in rows} == {2}
 
 
 def test_over_http(office):
