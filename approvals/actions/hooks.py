@@ -21,6 +21,8 @@ from runtime.store.tx import Tx, tenant_tx
 # How long the secret before signs too, so that a receiver can take the new one over meanwhile.
 OVERLAP_SECONDS = 86_400.0
 MOST_OVERLAP = 30 * 86_400.0
+# How many a tenant has: each gets a message of its own for every event, and the page shows them all.
+MOST_HOOKS = 20
 
 
 def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[str] | None = None) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[s
 
     ``standard`` is signed by Standard Webhooks; ``chat`` posts {"text"} to the incoming hook of a chat. Returns
     {hook_id, url, format, events, secret}: this is the only time that the secret is told. Raises BadInput, Conflict
-    when it is there already, PermissionDenied. Verb ``notice.manage``.
+    when it is there already or there are MOST_HOOKS, PermissionDenied. Verb ``notice.manage``.
     """
     authorize(actor, v.NOTICE_MANAGE)
     if format not in HOOK_FORMATS:
@@ -38,6 +40,8 @@ def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[s
     check_url(url, "/url")
     hook_id, chosen = uuid7(), None if events is None else sorted(set(events))
     with tenant_tx(actor.tenant_id) as tx:
+        if len(tx.rows("hooks")) >= MOST_HOOKS:
+            raise Conflict(f"A tenant has at most {MOST_HOOKS} webhooks.", remediation="Remove one of them first.")
         narrowed = None if chosen is None else orjson.dumps(chosen).decode()
         row = tx.one("hook_insert", (hook_id, tx.tenant_id, url, format, narrowed, actor.label))
         if row is None:

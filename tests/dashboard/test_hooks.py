@@ -69,3 +69,17 @@ def test_the_api_tells_a_secret_once_as_well(tenant):
     told = problem(admin.post("approvals/hooks/", {"url": URL, "events": ["opened"]}), 400)
     assert told["where"].startswith("/events")
     problem(caller(tenant, "viewer").get("approvals/hooks/"), 403)
+
+
+def test_a_tenant_has_so_many_hooks_and_no_more(tenant, monkeypatch):
+    monkeypatch.setattr("approvals.actions.hooks.MOST_HOOKS", 2)
+    admin, reader = caller(tenant, "admin"), Reader(tenant, "admin")
+    first = admin.post("approvals/hooks/", {"url": f"{URL}/1"}).json()
+    assert admin.post("approvals/hooks/", {"url": f"{URL}/2"}).status_code == 201
+    told = problem(admin.post("approvals/hooks/", {"url": f"{URL}/3"}), 409)
+    assert "at most 2 webhooks" in told["detail"]
+    answer = reader.post("/webhooks/", {"url": f"{URL}/3", "format": "standard"}, 409)
+    assert "at most 2 webhooks" in answer.content.decode()
+    assert len(admin.get("approvals/hooks/").json()["items"]) == 2
+    admin.send("DELETE", f"approvals/hooks/{first['hook_id']}/")
+    assert admin.post("approvals/hooks/", {"url": f"{URL}/3"}).status_code == 201
