@@ -9,7 +9,8 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from approvals.actions.decide import DECISIONS
@@ -25,9 +26,23 @@ FORMAT = "quarterdeck.approval/1"
 MOST = 200
 # A page holds no more bytes of what was shown than this, and always one request.
 MOST_BYTES = 8_000_000
+# A request is seen once its transaction commits, so long after its ``asked_at`` at the most: the database ends
+# transactions that stand still sooner.
+SETTLED = timedelta(minutes=1)
 REPORTS = ("applied", "not_applied", "unknown")
 _LIST = "approvals.records"
 _FIRST = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPage(Page):
+    """A page of the export; an export that goes on from ``settled_until`` misses no request that was committed late."""
+
+    settled_until: datetime | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the page as the API answers it."""
+        return {**Page.as_json(self), "settled_until": self.settled_until}
 
 
 def export_requests(
@@ -37,22 +52,29 @@ def export_requests(
     until: datetime | None = None,
     cursor: str | None = None,
     limit: int = 50,
-) -> Page:
+) -> ExportPage:
     """Return requests asked from ``since`` on and before ``until`` (both may be open), the oldest first.
 
     Each is an object of ``RECORD_SCHEMA``: the action with its digest, the terms, every decision with what it quoted,
     and what became of it. A page ends early after MOST_BYTES. What was shown, with the arguments, needs
-    ``payload.read``; without it ``redacted`` says so. Raises BadInput for a foreign cursor. Verb ``approval.read``.
+    ``payload.read``; without it ``redacted`` says so. What was asked before ``settled_until``, the same on all pages of a
+    walk, is in it; later ones may be seen after their successors, so the next export begins there. Raises BadInput for
+    a foreign cursor. Verb ``approval.read``.
     """
     position = position_of(_LIST, actor, cursor)
     with reading(actor, READ) as tx:
+        # Looked at before the rows are: what is committed after this moment is not settled.
+        settled = tx.now() - SETTLED if position is None else datetime.fromisoformat(position[2])
         at, after = (since or "-infinity", _FIRST) if position is None else (position[0], uuid.UUID(position[1]))
         wanted = {"at": at, "after": after, "until": until or "infinity", "limit": min(limit, MOST) + 1}
         asked = tx.rows("approvals_asked", wanted)
         taken = _fitting(asked, min(limit, MOST))
         items = _records(tx, [row[0] for row in taken], redacted=not may(actor, v.PAYLOAD_READ))
     more = len(taken) < len(asked)
-    return Page(items, cursor_of(_LIST, actor, [taken[-1][1].isoformat(), str(taken[-1][0])]) if more else None)
+    if until is not None:
+        settled = min(settled, until)
+    following = [taken[-1][1].isoformat(), str(taken[-1][0]), settled.isoformat()] if more else None
+    return ExportPage(items, None if following is None else cursor_of(_LIST, actor, following), settled_until=settled)
 
 
 def _fitting(asked: Sequence[tuple[uuid.UUID, datetime, int]], limit: int) -> list[tuple[uuid.UUID, datetime, int]]:
@@ -202,7 +224,7 @@ _PROPERTIES: dict[str, Any] = {
     "node": _TEXT,
     "execution_version": _or_null(_COUNT),
     **dict.fromkeys(("workflow", "title", "requested_by"), _TEXT),
-    "asked_at": _TIME,
+    "asked_at": {**_TIME, "description": "It is seen up to a minute later: the next export begins at `settled_until`."},
     "expires_at": _or_null({**_TIME, "description": "No decision is taken from then on."}),
     "state": {"enum": list(STATES)},
     "outcome_reason": _TEXT,

@@ -69,6 +69,11 @@ class Outcome(Endpoint):
         return Response(report_outcome(actor=self.actor, request_id=wanted, **json_body(request, _body("outcome"))))
 
 
+_PAGE = paged({**RECORD_SCHEMA, "description": "An object of approvals/schema/."})
+_PAGE["properties"]["settled_until"] = {**TIME, "description": "Begin the next export there; ids may come again."}
+_PAGE["required"].append("settled_until")
+
+
 class Export(Endpoint):
     """Requests and decisions for other systems."""
 
@@ -76,9 +81,9 @@ class Export(Endpoint):
         "Export requests with their decisions as typed JSON, the oldest first",
         tag="approvals",
         name="export_approvals",
-        answers={200: paged({**RECORD_SCHEMA, "description": "An object of approvals/schema/."})},
+        answers={200: _PAGE},
         query={
-            "since": (TIME, "Asked then or later."),
+            "since": (TIME, "Asked then or later; the `settled_until` of the export before, so that none is missed."),
             "until": (TIME, "Asked before then."),
             "cursor": (TEXT, "The `next` of the page before."),
             "limit": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -11,6 +12,7 @@ import jsonschema_rs
 import pytest
 from django.core.management import call_command
 
+from approvals.actions.own import OwnAction, ask_own
 from approvals.actions.propose import propose_edit
 from approvals.records import RECORD_SCHEMA
 from runtime.kernel.canonical import canonical_bytes, digest
@@ -84,6 +86,27 @@ def test_pages_go_on_where_the_last_one_ended_and_keep_to_their_time(office, clo
     problem(reader.get("approvals/export/?since=yesterday"), 400)
     problem(reader.get("approvals/export/?cursor=abc"), 400)
     problem(reader.get("approvals/export/?limit=201"), 400)
+
+
+def test_who_goes_on_where_it_is_settled_misses_no_request_that_was_committed_late(test_database, office):
+    first = ask_own(actor=office.integrator, key="1", action=OwnAction("bank.wire@1", {}), title="Wire")
+    late = uuid.uuid4()
+    reader = caller(office.tenant)
+    with test_database.connect("qd_worker") as other, other.transaction():
+        other.execute("SELECT set_config('qd.tenant', %s, true)", [str(office.tenant.id)])
+        changes = "jsonb_build_object('id', %s::uuid, 'subject_id', 'late', 'created_at', qd_now())"
+        copy = (
+            f"INSERT INTO qd_approval SELECT (jsonb_populate_record(a, {changes})).* FROM qd_approval a WHERE id = %s"
+        )
+        other.execute(copy.encode(), [late, first["approval_id"]])
+        office.ask()
+        one = reader.get("approvals/export/?limit=1").json()
+        two = reader.get(f"approvals/export/?limit=9&cursor={one['next']}").json()
+    assert str(late) not in {record["id"] for record in one["items"] + two["items"]}
+    assert one["settled_until"] == two["settled_until"]
+    last = two["items"][-1]["asked_at"]
+    assert str(late) not in {record["id"] for record in walk(reader, f"&since={last}")}
+    assert str(late) in {record["id"] for record in walk(reader, f"&since={two['settled_until']}")}
 
 
 def test_a_page_of_long_requests_ends_early(office, monkeypatch):
