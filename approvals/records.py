@@ -57,9 +57,9 @@ def export_requests(
 
     Each is an object of ``RECORD_SCHEMA``: the action with its digest, the terms, every decision with what it quoted,
     and what became of it. A page ends early after MOST_BYTES. What was shown, with the arguments, needs
-    ``payload.read``; without it ``redacted`` says so. What was asked before ``settled_until``, the same on all pages of a
-    walk, is in it; later ones may be seen after their successors, so the next export begins there. Raises BadInput for
-    a foreign cursor. Verb ``approval.read``.
+    ``payload.read``; without it ``redacted`` says so. What was asked before ``settled_until``, the same on all pages of
+    a walk, is in it; later ones may be seen after their successors, so the next export begins there. Raises BadInput
+    for a foreign cursor. Verb ``approval.read``.
     """
     position = position_of(_LIST, actor, cursor)
     with reading(actor, READ) as tx:
