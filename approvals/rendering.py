@@ -172,7 +172,7 @@ def render(tx: Tx, run: RunState, step: StepState) -> Rendered:
             if call is not None:
                 result.calls.append(call if asks else _as_edited(tx, run, call, result))
         if not asks:
-            _take_present(tx, run, node, result)
+            _take_present(tx, run, step, result)
         result.seal()
     except QuarterdeckError as problem:
         result.spoil(f"{problem.where}: {problem.detail}" if problem.where else problem.detail)
@@ -233,12 +233,20 @@ def _as_edited(tx: Tx, run: RunState, call: Call, result: Rendered) -> Call:
     )
 
 
-def _take_present(tx: Tx, run: RunState, node: NodePlan, result: Rendered) -> None:
-    """Bind a call that asks again to its target as it was found: in which version, and which had been approved."""
-    row = tx.one("approval_target_changed", (run.id, node.id))
+def _take_present(tx: Tx, run: RunState, step: StepState, result: Rendered) -> None:
+    """Bind a call that asks for itself to its target as it was found: in which version, and which had been approved.
+
+    At its first ask too: what changes while people decide is then not sent on their word.
+    """
+    row = tx.one("approval_target_changed", (run.id, step.node))
     if row is not None:
         told = orjson.loads(row[1]) if isinstance(row[1], str | bytes) else row[1]
         result.target, result.target_version, result.target_was = row[0], told["to"], told["from"]
+    if step.present is not None and step.present != result.target_version:
+        (call,) = result.calls
+        result.target = result.target or call.contract.state(call.arguments) or step.node
+        result.target_version = step.present
+        result.target_was = None if result.target_was == step.present else result.target_was
 
 
 def _evidence(tx: Tx, value: Any) -> list[dict[str, Any]]:

@@ -61,6 +61,7 @@ class StepState:
     dirty: bool = False
     ended_seq: int = 0  # run_seq of the end that was told in this transaction
     waves: int = 0  # how many updates of this row are to be written before its last one
+    present: str | None = None  # in this transaction only: the version its call's target was found in (C5.6)
 
     def __post_init__(self) -> None:
         self.read_version, self.read_status = self.version, self.status

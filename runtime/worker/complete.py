@@ -266,6 +266,7 @@ class _Batch:
     def _yielded(self, run: RunState, step: StepState, report: Report) -> None:
         self._wait(run, step, report, "STEP_YIELDED")
         if report.cause == "approval":
+            step.present = report.present
             move_step(run, step, "hold", by="engine", cause="approval", type="APPROVAL_REQUIRED")
 
     def _given_back(self, run: RunState, step: StepState, report: Report) -> None:

@@ -136,7 +136,7 @@ def _let_through(
             detail = answer.reason or "Policy denies this operation."
             reports.append(failed(item.claimed, "policy", detail, code="denied"))
         elif answer.verdict == "hold":
-            reports.append(Report(item.claimed, "yielded", cause="approval"))
+            reports.append(Report(item.claimed, "yielded", cause="approval", present=item.present))
         else:
             if (edited := answer.details.get("arguments")) is not None:
                 item.send_instead(edited)

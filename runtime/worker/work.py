@@ -115,7 +115,8 @@ class Report:
     ``outcome``: succeeded, failed, retry, unknown, yielded, given_back, parked or killed. ``operation_status`` is where
     the call left the operation, None when there is none. ``output`` are canonical bytes. ``resent``: it may have been
     written before, since the database went away before it confirmed. ``waits_for``: the
-    limit, breaker or state that a step which is given back waits for.
+    limit, breaker or state that a step which is given back waits for. ``present``: the version in which the target of
+    a call that people are asked about was found (C5.6).
     """
 
     claimed: Claimed
@@ -135,3 +136,4 @@ class Report:
     seconds: float = 0.0
     resent: bool = False
     waits_for: uuid.UUID | None = None
+    present: str | None = None

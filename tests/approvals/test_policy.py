@@ -53,14 +53,6 @@ LARGE = {"name": "large", "when": "tool.name == 'office.pay'", "decide": "approv
 RULES = [ALLOW_TELL, SMALL, LARGE]
 
 
-def activate(office, rules: list[dict[str, Any]]) -> dict[str, Any]:
-    """Propose rules and let another admin approve them."""
-    proposed = propose_policy(actor=office.admin, rules=rules, note="new rules")
-    request = get_request(actor=office.admin, request_id=proposed["approval_id"])
-    office.decide(request, actor=member(office.tenant, "admin"))
-    return proposed
-
-
 def states(office) -> list[str]:
     return [row["state"] for row in list_policies(actor=office.admin)]
 
@@ -72,7 +64,7 @@ def pay(office, amount: str, to: str = "Ada"):
 
 
 def test_the_first_rule_that_holds_decides(office):
-    activate(office, RULES)
+    office.activate(RULES)
     small = pay(office, "100.00", "Ada")
     assert (office.run(small).status, office.sends(small)) == ("completed", {"pay:Ada": 1})
     large = pay(office, "100.01", "Bo")
@@ -94,25 +86,25 @@ def test_the_first_rule_that_holds_decides(office):
 
 
 def test_what_no_rule_names_or_can_judge_is_denied(office):
-    activate(office, [ALLOW_TELL])
+    office.activate([ALLOW_TELL])
     run_id = pay(office, "1")
     assert office.statuses(run_id)["pay"] == "failed"
     assert office.step(run_id, "pay").error["code"] == "denied"
     assert office.sends(run_id) == {}
-    activate(office, [{**SMALL, "when": "double(arguments.sum) <= 100.0"}])
+    office.activate([{**SMALL, "when": "double(arguments.sum) <= 100.0"}])
     run_id = pay(office, "1")
     assert "cannot be evaluated" in office.step(run_id, "pay").error["message"]
     assert office.sends(run_id) == {}
 
 
 def test_a_policy_adds_to_what_a_workflow_asks(office):
-    activate(office, [ALLOW_TELL, {"name": "pay", "when": "tool.name == 'office.pay'", "decide": "allow"}])
+    office.activate([ALLOW_TELL, {"name": "pay", "when": "tool.name == 'office.pay'", "decide": "allow"}])
     run_id = office.ask({"to": "Cy"})
     assert office.pending(run_id)["quorum"] == 1
     office.decide(office.pending(run_id))
     office.work()
     assert office.run(run_id).status == "completed"
-    activate(office, [ALLOW_TELL, LARGE])
+    office.activate([ALLOW_TELL, LARGE])
     run_id = office.ask({"to": "Di"})
     request = office.pending(run_id)
     assert (request["kind"], request["quorum"]) == ("node", 2)
@@ -125,7 +117,7 @@ def test_a_policy_adds_to_what_a_workflow_asks(office):
 def test_a_grant_given_under_milder_rules_is_not_enough(office):
     run_id = office.ask({"to": "Ed"})
     office.decide(office.pending(run_id))
-    activate(office, [ALLOW_TELL, LARGE])
+    office.activate([ALLOW_TELL, LARGE])
     office.work()
     assert office.sends(run_id) == {}
     assert office.pending(run_id)["quorum"] == 2
@@ -137,7 +129,7 @@ def test_the_ledger_answers_for_what_was_sent_under_milder_rules(office):
     office.decide(office.pending(run_id))
     office.finish("ask", value={"approved": True})
     office.call(office.claim())
-    activate(office, [ALLOW_TELL])
+    office.activate([ALLOW_TELL])
     office.act(rerun_step, run_id, "pay")
     office.work()
     assert (office.run(run_id).status, office.sends(run_id)["pay:Lu"]) == ("completed", 1)
@@ -160,7 +152,7 @@ def test_the_ledger_answers_for_what_was_sent_under_milder_rules(office):
 )
 def test_undoing_is_judged_too_and_becomes_a_persons_where_it_is_not_allowed(office, rules, effect, status):
     register_tool(actor=office.actor, contract=writing("office.undo"))
-    activate(office, [*rules, {"name": "pay", "when": "tool.name == 'office.pay'", "decide": "allow"}])
+    office.activate([*rules, {"name": "pay", "when": "tool.name == 'office.pay'", "decide": "allow"}])
     run_id = office.submit(UNDOING, {"to": "Ida"})
     office.work()
     assert office.statuses(run_id)["tell"] == "failed"
@@ -174,7 +166,7 @@ def test_undoing_is_judged_too_and_becomes_a_persons_where_it_is_not_allowed(off
 def test_an_edit_is_judged_anew_by_what_it_would_send(office):
     middle = {**LARGE, "name": "middle", "when": "double(arguments.amount) <= 500.0", "quorum": 1}
     never = {"name": "never", "when": "double(arguments.amount) > 5000.0", "decide": "deny"}
-    activate(office, [ALLOW_TELL, SMALL, middle, never, LARGE])
+    office.activate([ALLOW_TELL, SMALL, middle, never, LARGE])
     run_id = pay(office, "200.00", "Cy")
     request = office.pending(run_id)
     assert request["quorum"] == 1
@@ -187,7 +179,7 @@ def test_an_edit_is_judged_anew_by_what_it_would_send(office):
     for actor in (office.approver, member(office.tenant, "approver")):
         office.decide(edited, actor=actor)
     # Rules that would have let the original through do not bring it back.
-    activate(office, [ALLOW_TELL, {"name": "all", "when": "true", "decide": "allow"}])
+    office.activate([ALLOW_TELL, {"name": "all", "when": "true", "decide": "allow"}])
     office.work()
     with tenant_tx(office.tenant.id):
         sent = Operation.objects.get(run_id=run_id)
@@ -210,8 +202,8 @@ def test_nobody_activates_their_own_rules(office):
     other = member(office.tenant, "admin")
     office.decide(request, "reject", actor=other, comment="too mild")
     assert states(office) == ["rejected"]
-    activate(office, RULES)
-    activate(office, [ALLOW_TELL])
+    office.activate(RULES)
+    office.activate([ALLOW_TELL])
     assert states(office) == ["active", "retired", "rejected"]
     results = [entry["result"] for entry in list_audit(actor=office.admin, verb="policy.propose").items]
     assert results == ["proposed"] * 3
@@ -234,7 +226,7 @@ def test_versions_proposed_and_activated_at_once_leave_one_active(office):
 @pytest.mark.req("A7.3")
 def test_a_rule_says_on_which_terms_people_are_asked(office):
     terms = {"expires_s": 7 * 86_400, "start_within_s": 2 * 86_400, "on_timeout": "keep", "separation": "two_people"}
-    activate(office, [{**LARGE, **terms, "role": "finance"}])
+    office.activate([{**LARGE, **terms, "role": "finance"}])
     request = office.pending(pay(office, "1", "Gus"))
     assert (request["role"], request["quorum"], request["separation"]) == ("finance", 2, "two_people")
     assert (request["on_timeout"], request["deadline"] - request["created_at"]) == ("keep", timedelta(days=7))
@@ -272,7 +264,7 @@ def test_rules_are_tried_on_the_past_and_write_nothing(office):
 
 
 def test_comparing_an_amount_that_is_none_denies(office):
-    activate(office, [{"name": "small", "when": "amount <= 100.0", "decide": "allow"}])
+    office.activate([{"name": "small", "when": "amount <= 100.0", "decide": "allow"}])
     assert office.sends(pay(office, "99.5", "Ina")) == {"pay:Ina": 1}
     run_id = pay(office, "much", "Jon")
     assert "cannot be evaluated" in office.step(run_id, "pay").error["message"]
@@ -308,7 +300,7 @@ def test_a_dry_run_says_where_rules_differ_from_what_happened(office):
 
 
 def test_an_approver_is_told_that_the_policy_denies(office):
-    activate(office, [ALLOW_TELL])
+    office.activate([ALLOW_TELL])
     run_id = office.ask({"to": "Nel"})
     (said,) = office.pending(run_id)["shown"]["policy"]["rules"]
     assert (said["decide"], said["rule"], said["reason"]) == ("deny", None, "No rule of policy 1 names this call.")
@@ -326,7 +318,7 @@ def test_a_call_that_asks_again_shows_the_edit_that_was_approved(office):
     words = {"version": 1, "payload_hash": request["payload_hash"], "comment": "less", "actor": office.approver}
     propose_edit(request_id=request["id"], arguments={"to": "Ola", "rate": "1.10"}, **words)
     office.decide(office.pending(run_id), actor=member(office.tenant, "approver"))
-    activate(office, [ALLOW_TELL, {**LARGE, "separation": "two_people"}])
+    office.activate([ALLOW_TELL, {**LARGE, "separation": "two_people"}])
     office.work()
     again = office.pending(run_id)
     assert (again["kind"], again["quorum"], again["separation"]) == ("call", 2, "two_people")

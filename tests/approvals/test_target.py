@@ -152,6 +152,36 @@ def test_a_call_without_a_bound_version_is_not_held_up(office, shop):
     assert len(refunds(shop, order)) == 1
 
 
+RULES = [
+    {"name": "refunds", "when": "tool.name == 'shop.careful'", "decide": "approval", "role": "approver"},
+    {"name": "the rest", "when": "true", "decide": "allow"},
+]
+
+
+def test_a_call_that_the_policy_asks_about_is_bound_to_the_version_it_was_found_in(office, shop):
+    office.activate(RULES)
+    spec = refunding(shop)
+    spec["nodes"] = [node for node in spec["nodes"] if node["id"] != "ask"]
+    spec["nodes"][-1]["after"] = ["load"]
+    order = f"o-{uuid.uuid4().hex[:8]}"
+    run_id = office.submit(spec, {"order_id": order})
+    office.work()
+    first = office.pending(run_id)
+    assert (first["kind"], first["target_version"]) == ("call", "v1")
+    assert first["shown"]["target"] == {"id": "pay", "version": "v1"}
+    shop.ask(f"/orders/{order}", {"note": "the customer called"})
+    office.decide(first)
+    office.work()
+    assert refunds(shop, order) == []
+    again = office.pending(run_id)
+    assert again["shown"]["target"] == {"id": "pay", "version": "v2", "was": "v1"}
+    office.decide(again)
+    office.work()
+    assert len(refunds(shop, order)) == 1
+    assert office.states(run_id) == ["voided", "consumed"]
+    office.check(run_id)
+
+
 @pytest.mark.parametrize(
     ("change", "where"),
     [

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals.actions.decide import decide_request
+from approvals.actions.policies import propose_policy
 from approvals.queries import get_request, list_requests
 from runtime.kernel.actor import Actor
 from runtime.models import Operation, Tenant
@@ -147,6 +148,13 @@ class Office(Engine):
         """Decide a request as it was shown."""
         words = {"version": request["version"], "payload_hash": request["payload_hash"], **more}
         return decide_request(actor=actor or self.approver, request_id=request["id"], decision=decision, **words)
+
+    def activate(self, rules: list[dict[str, Any]]) -> dict[str, Any]:
+        """Propose rules, let another admin approve them, and return what the proposer was told."""
+        proposed = propose_policy(actor=self.admin, rules=rules, note="new rules")
+        request = get_request(actor=self.admin, request_id=proposed["approval_id"])
+        self.decide(request, actor=member(self.tenant, "admin"))
+        return proposed
 
     def run_now(self) -> datetime:
         """Return the database's time."""
