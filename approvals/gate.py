@@ -19,7 +19,7 @@ from approvals.law import SEPARATIONS
 from approvals.people import ADMIN, still_speaks
 from approvals.policies import active_policy
 from approvals.policy import Policy, Verdict, facts_of
-from approvals.writing import TARGET_CHANGED, note
+from approvals.writing import TARGET_CHANGED, note, target_changed
 from runtime.kernel.seams import ALLOW, GateAnswer
 from runtime.store import locks
 from runtime.store.tx import Tx
@@ -177,7 +177,7 @@ def _target_changed(tx: Tx, item: Prepared, grant: Grant) -> bool:
 def _void_changed(tx: Tx, item: Prepared, changed: Sequence[Grant]) -> GateAnswer:
     """Void what was approved for another version of the target; the call holds and asks anew for the present one."""
     was, now = changed[0].target_version, item.present
-    reason = f"target changed: {was} → {now}"[:200]
+    reason = target_changed(was, now)
     fresh = sorted({grant.request_id for grant in changed if not grant.used})
     if fresh:
         tx.send("approval_close", {"to": "voided", "from": "approved", "reason": reason, "ids": fresh})

@@ -21,6 +21,11 @@ from runtime.store.tx import Tx
 TARGET_CHANGED = "target_changed"
 
 
+def target_changed(was: str | None, now: str | None) -> str:
+    """Return why a request is voided whose target is found in another version than was approved."""
+    return f"target changed: {was} → {now}"[:200]
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """What a request is about: a held step, or a subject of another app. ``version`` counts proposals."""

@@ -1,23 +1,25 @@
 """Using the grant of a program's own action, once, and reporting what came of it (C5.3, C5.6).
 
-The whole tuple is looked at again under the lock: granted for this action, in time to start, its approvers and the
-asker still authorised, no stop standing. Nothing here calls anything; the asker does, after it was let through.
+The whole tuple is looked at again under the lock: granted for this action and this version of its target, in time to
+start, its approvers and the asker still authorised, no stop standing. Nothing here calls anything; the asker does, once
+it was let through.
 """
 
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from approvals.actions.decide import quoted_hash, record_refusal
-from approvals.actions.own import EXTERNAL, told
+from approvals.actions.own import ACTION, EXTERNAL, told
 from approvals.asked import Asked, lock_request
 from approvals.duties import NOT_STARTED
 from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
 from approvals.people import still_speaks
 from approvals.records import REPORTS
 from approvals.verbs import ASK
-from approvals.writing import note
+from approvals.writing import TARGET_CHANGED, note, target_changed
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
@@ -32,27 +34,43 @@ from runtime.store.tx import Tx
 from runtime.worker import stops
 
 MAX_KEY = 150
-_ANY: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Quoted:
+    """What the asker says that it is about to do; ``arguments`` are canonical bytes."""
+
+    action_sha256: bytes
+    arguments: bytes
+    target_version: str | None
+    use_key: str
 
 
 def use_grant(
-    *, actor: Actor, request_id: uuid.UUID, action_hash: str, arguments: Any = _ANY, use_key: str = ""
+    *,
+    actor: Actor,
+    request_id: uuid.UUID,
+    action_hash: str,
+    arguments: Any,
+    target_version: str | None = None,
+    use_key: str = "",
 ) -> dict[str, Any]:
     """Use a grant up: from now on its asker may carry the action out, and nobody may again.
 
-    Quotes the action's digest (hex); with ``arguments`` what is about to be sent is compared as well. Returns
+    Quotes the action's digest (hex) and the arguments that are about to be sent. Where a version of the target was
+    approved, ``target_version`` is the one that the asker finds now: another voids the grant. Returns
     {approval_id, state, action_hash, use_id, used_at, replayed, …}; ``use_id`` is unique, to be sent on as the
     effect's idempotency key. The same ``use_key`` again is answered alike, without one there is no second time.
     Raises NotDecided (retryable), OtherAction, GrantGone with what became of it, Stopped (retryable), NotUsable,
     PermissionDenied for whoever did not ask for it, NotFound. Verb ``approval.ask``.
     """
     authorize(actor, ASK)
-    quoted = quoted_hash(action_hash, "/action_hash")
+    digest_quoted = quoted_hash(action_hash, "/action_hash")
     if len(use_key) > MAX_KEY or not use_key.isprintable():
         raise BadInput(f"A use_key has at most {MAX_KEY} printable characters.", where="/use_key")
-    sent = None if arguments is _ANY else digest(canonical_bytes(arguments))
+    quoted = _Quoted(digest_quoted, canonical_bytes(arguments), target_version, use_key)
     try:
-        answer: dict[str, Any] | QuarterdeckError = insist(lambda: _use(actor, request_id, quoted, sent, use_key))
+        answer: dict[str, Any] | QuarterdeckError = insist(lambda: _use(actor, request_id, quoted))
         if isinstance(answer, QuarterdeckError):
             raise answer
         return answer
@@ -61,26 +79,21 @@ def use_grant(
         raise
 
 
-def _use(
-    actor: Actor, request_id: uuid.UUID, quoted: bytes, sent: bytes | None, use_key: str
-) -> dict[str, Any] | QuarterdeckError:
+def _use(actor: Actor, request_id: uuid.UUID, quoted: _Quoted) -> dict[str, Any] | QuarterdeckError:
     """Return what the asker is told; a refusal that closes the grant is returned, so that the closing commits."""
     with frame(actor) as unit:
         tx, asked = unit.tx, _own(unit, actor, request_id)
         (action,) = tx.dicts("approval_actions", (asked.id,))
-        if quoted != bytes(asked.action_sha256) or sent not in (None, bytes(action["arguments_sha256"])):
-            where = "/action_hash" if quoted != bytes(asked.action_sha256) else "/arguments"
-            now = bytes(asked.action_sha256).hex()
-            raise OtherAction(where=where, current_action_hash=now, **asked.there())
+        _refuse_other(asked, action, quoted)
         used = next((parsed(row[1]) for row in tx.rows("approval_uses", (asked.id,)) if row[0] == "use"), None)
-        if asked.state == "consumed" and used is not None and use_key and used["use_key"] == use_key:
+        if asked.state == "consumed" and used is not None and quoted.use_key and used["use_key"] == quoted.use_key:
             return _told(asked, action, replayed=True)
         if asked.state == "pending":
             raise NotDecided(**asked.there())
         if asked.state != "approved":
             why = f" ({asked.outcome_reason})" if asked.outcome_reason else ""
             raise GrantGone(f"The request is {asked.state}{why}.", outcome_reason=asked.outcome_reason, **asked.there())
-        if (gone := _over(tx, asked)) is not None:
+        if (gone := _over(tx, actor, asked, quoted)) is not None:
             return gone
         assert tx.tenant_id is not None
         if any(stop.covers(tx.tenant_id, action["tool"], "") for stop in stops.own(tx)):
@@ -88,8 +101,8 @@ def _use(
         use_id = uuid7()
         tx.send("approval_use", ([action["id"]], [use_id]))
         tx.send("approval_used_up", ([asked.id],))
-        note(tx, asked.id, "use", actor.label, "", {"use_id": str(use_id), "use_key": use_key})
-        details = {"use_id": str(use_id), "action_hash": quoted.hex(), "tool": action["tool"]}
+        note(tx, asked.id, "use", actor.label, "", {"use_id": str(use_id), "use_key": quoted.use_key})
+        details = {"use_id": str(use_id), "action_hash": quoted.action_sha256.hex(), "tool": action["tool"]}
         _record(tx, actor, asked, "approval.use", "used", details)
         asked.state = "consumed"
         (action,) = tx.dicts("approval_actions", (asked.id,))
@@ -107,17 +120,37 @@ def _own(unit: Frame, actor: Actor, request_id: uuid.UUID) -> Asked:
     return asked
 
 
-def _over(tx: Tx, asked: Asked) -> QuarterdeckError | None:
-    """Close a grant whose time is over, or whose givers lost the right; returns the refusal."""
+def _refuse_other(asked: Asked, action: dict[str, Any], quoted: _Quoted) -> None:
+    """Raise OtherAction for what is not the very action, BadInput where it is not told or not known by a version."""
+    other = quoted.action_sha256 != bytes(asked.action_sha256)
+    if other or digest(quoted.arguments) != bytes(action["arguments_sha256"]):
+        where, now = "/action_hash" if other else "/arguments", bytes(asked.action_sha256).hex()
+        raise OtherAction(where=where, current_action_hash=now, **asked.there())
+    if asked.target_version is not None and quoted.target_version is None:
+        mend = "Read the target, and quote the version that it is in now."
+        raise BadInput("It was asked for one version of its target.", where="/target_version", remediation=mend)
+    if asked.target_version is None and quoted.target_version is not None:
+        mend = "Leave it out, or name the version when you ask."
+        raise BadInput("It was asked for no version of a target.", where="/target_version", remediation=mend)
+
+
+def _over(tx: Tx, actor: Actor, asked: Asked, quoted: _Quoted) -> QuarterdeckError | None:
+    """Close a grant that holds no more: its time, its givers' right, its target's version; returns the refusal."""
     start_by = tx.one("approval_start_by", (asked.id,))
     assert start_by is not None
     votes = tx.rows("approval_votes", ([asked.id],))
     if start_by[0] is not None and start_by[0] <= tx.now():
-        to, reason = "lapsed", NOT_STARTED
-    elif sum(still_speaks(tx, user_id, for_user_id, asked.role) for _id, user_id, for_user_id in votes) < asked.quorum:
-        to, reason = "revoked", "the approver lost the right"
-    else:
-        return None
+        return _close(tx, asked, "lapsed", NOT_STARTED)
+    if sum(still_speaks(tx, user_id, for_user_id, asked.role) for _id, user_id, for_user_id in votes) < asked.quorum:
+        return _close(tx, asked, "revoked", "the approver lost the right")
+    if quoted.target_version != asked.target_version:
+        told = {"node": ACTION, "from": asked.target_version, "to": quoted.target_version}
+        note(tx, asked.id, TARGET_CHANGED, actor.label, "", told)
+        return _close(tx, asked, "voided", target_changed(asked.target_version, quoted.target_version))
+    return None
+
+
+def _close(tx: Tx, asked: Asked, to: str, reason: str) -> QuarterdeckError:
     tx.send("approval_close", {"to": to, "from": "approved", "reason": reason, "ids": [asked.id]})
     asked.state = to
     return GrantGone(f"The grant is {to}: {reason}.", outcome_reason=reason, **asked.there())

@@ -260,9 +260,17 @@ OWN_BODY = shape(
     closed=True,
 )
 CONSUME_BODY = shape(
-    {"action_hash": {**SHA256, "description": "The `action_hash` that you were told when you asked."}},
     {
+        "action_hash": {**SHA256, "description": "The `action_hash` that you were told when you asked."},
         "arguments": {**ANY, "description": "What you are about to send; compared with what was approved."},
+    },
+    {
+        "target_version": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 200,
+            "description": "In which version the target is now; to be told where you asked for one. Another voids it.",
+        },
         "use_key": {"type": "string", "maxLength": MAX_KEY, "description": "Names this use, to be asked again."},
     },
     closed=True,

@@ -64,7 +64,7 @@ BODIES: dict[str, Any] = {
     "approvals/<str:approval_id>/escalate/": {"reason": "x"},
     "approvals/<str:approval_id>/revoke/": {"reason": "x"},
     "approvals/<str:approval_id>/comments/": {"text": "x"},
-    "approvals/<str:approval_id>/consume/": {"action_hash": SOME_HASH},
+    "approvals/<str:approval_id>/consume/": {"action_hash": SOME_HASH, "arguments": {}},
     "approvals/<str:approval_id>/outcome/": {"outcome": "applied"},
     "policies/<str:policy_id>/withdraw/": {"reason": "x"},
     "repairs/<str:repair_id>/claim/": VERSIONED,

@@ -42,7 +42,8 @@ def lived(office, clock) -> Any:
     own = OwnAction("bank.wire@1", {"to": "own", "amount": 2**53 - 1, "part": 0.5})
     asked = ask_own(actor=office.integrator, key="own", action=own, title="Wire")
     office.decide(get_request(actor=office.admin, request_id=asked["approval_id"]))
-    use_grant(actor=office.integrator, request_id=asked["approval_id"], action_hash=asked["action_hash"])
+    said = {"action_hash": asked["action_hash"], "arguments": own.arguments}
+    use_grant(actor=office.integrator, request_id=asked["approval_id"], **said)
     revoked = office.pending(office.ask({"to": "revoked"}))
     office.decide(revoked)
     revoke_grant(actor=office.approver, request_id=revoked["id"], reason="wrong")

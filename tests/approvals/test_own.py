@@ -48,7 +48,8 @@ def decide(approver: Any, asked: dict[str, Any], decision: str = "approve") -> N
 
 
 def consume(agent: Any, asked: dict[str, Any], **more: Any) -> Any:
-    return agent.post(f"approvals/{asked['approval_id']}/consume/", {"action_hash": asked["action_hash"], **more})
+    body = {"action_hash": asked["action_hash"], "arguments": ACTION["arguments"], **more}
+    return agent.post(f"approvals/{asked['approval_id']}/consume/", body)
 
 
 def wait(agent: Any, asked: dict[str, Any], query: str = "seconds=0") -> dict[str, Any]:
@@ -123,8 +124,28 @@ def test_only_the_very_action_is_let_through(agent, approver):
     changed = {**ACTION["arguments"], "amount": "1250"}
     assert problem(consume(agent, asked, arguments=changed), 409, "approval_other_action")["where"] == "/arguments"
     problem(consume(agent, {**asked, "action_hash": "12"}), 400)
+    alone = agent.post(f"approvals/{asked['approval_id']}/consume/", {"action_hash": asked["action_hash"]})
+    problem(alone, 400)
     # Nothing of it used the grant.
     assert consume(agent, asked, arguments=ACTION["arguments"]).status_code == 200
+
+
+def test_the_version_of_the_target_that_was_approved_is_the_one_that_is_used(office, agent, approver):
+    action = {**ACTION, "target_version": "v1"}
+    same, moved = ask(agent, action=action), ask(agent, action=action)
+    for one in (same, moved):
+        decide(approver, one)
+    assert problem(consume(agent, same), 400)["where"] == "/target_version"
+    assert consume(agent, same, target_version="v1").status_code == 200
+    told = problem(consume(agent, moved, target_version="v2"), 409, "approval_not_granted")
+    assert (told["current_state"], told["outcome_reason"]) == ("voided", "target changed: v1 → v2")
+    assert wait(agent, moved)["state"] == "voided"
+    problem(consume(agent, moved, target_version="v1"), 409, "approval_not_granted")
+    notes = approver.get(f"approvals/{moved['approval_id']}/").json()["notes"]
+    assert [one["details"]["to"] for one in notes if one["kind"] == "target_changed"] == ["v2"]
+    unbound = ask(agent)
+    decide(approver, unbound)
+    assert problem(consume(agent, unbound, target_version="v1"), 400)["where"] == "/target_version"
 
 
 def test_a_restarted_program_finds_its_request_by_what_it_asked(agent, approver):
@@ -192,9 +213,7 @@ def test_who_may_not(office, agent, approver, other_tenant):
     problem(consume(caller(other_tenant, "integrator"), asked), 404)
     problem(caller(other_tenant, "integrator").get(f"approvals/{asked['approval_id']}/wait/?seconds=0"), 404)
     step = office.pending(office.ask())
-    problem(
-        agent.post(f"approvals/{step['id']}/consume/", {"action_hash": step["action_hash"]}), 409, "approval_refused"
-    )
+    problem(consume(agent, {**step, "approval_id": step["id"]}), 409, "approval_refused")
 
 
 @pytest.mark.parametrize(
