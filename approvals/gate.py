@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 
 from approvals.gating import gated_by
-from approvals.law import SEPARATIONS
-from approvals.people import ADMIN, still_speaks
+from approvals.people import still_speaks
 from approvals.policies import active_policy
 from approvals.policy import Policy, Verdict, facts_of
+from approvals.terms import meets
 from approvals.writing import TARGET_CHANGED, note, target_changed
 from runtime.kernel.seams import ALLOW, GateAnswer
 from runtime.store import locks
@@ -124,22 +124,12 @@ def _judged(
 def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer, undoes: bool) -> GateAnswer:
     if verdict.decide == "deny":
         return GateAnswer("deny", verdict.reason)
-    if verdict.decide == "approval" and not any(_meets(grant, verdict) for grant in using):
+    if verdict.decide == "approval" and not any(meets(grant, verdict.terms) for grant in using):
         if undoes:
             # No step of the workflow could hold for it: it fails, and so a person takes the undoing over.
             return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this.")
         return GateAnswer("hold", f"Rule {verdict.rule!r} asks for people.")
     return answer
-
-
-def _meets(grant: Grant, verdict: Verdict) -> bool:
-    """Say whether a grant was given on terms at least as strict as a rule's."""
-    wanted = verdict.terms
-    return (
-        grant.quorum >= wanted.quorum
-        and (not wanted.role or grant.role in (wanted.role, ADMIN))
-        and SEPARATIONS.index(grant.separation) >= SEPARATIONS.index(wanted.separation)
-    )
 
 
 def _begun(tx: Tx, items: Sequence[Prepared]) -> set[tuple[uuid.UUID, str | None]]:

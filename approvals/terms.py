@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from approvals.gating import gated_by
 from approvals.law import SEPARATIONS
@@ -59,6 +59,28 @@ def half_time(now: datetime, deadline: datetime | None) -> datetime | None:
 def last_call(created: datetime, deadline: datetime | None) -> datetime | None:
     """Return when they are reminded for the last time: a tenth of the time is left."""
     return None if deadline is None else deadline - (deadline - created) / 10
+
+
+class Given(Protocol):
+    """On which terms something was granted."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def quorum(self) -> int: ...
+
+    @property
+    def separation(self) -> str: ...
+
+
+def meets(given: Given, wanted: Terms) -> bool:
+    """Say whether it was granted on terms at least as strict as a rule's."""
+    return (
+        given.quorum >= wanted.quorum
+        and (not wanted.role or given.role in (wanted.role, ADMIN))
+        and SEPARATIONS.index(given.separation) >= SEPARATIONS.index(wanted.separation)
+    )
 
 
 def stricter(terms: Terms, other: Terms) -> Terms:

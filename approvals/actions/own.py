@@ -136,7 +136,7 @@ def told(asked: Asked, *, replayed: bool) -> dict[str, Any]:
 
 
 def _rendered(tx: Tx, actor: Actor, key: str, action: OwnAction, title: str, goal: str, risk: str) -> Rendered:
-    contract = _contract(tx, action.tool)
+    contract = contract_of(tx, action.tool)
     try:
         data = prepare(contract, action.arguments)
     except QuarterdeckError as problem:
@@ -159,7 +159,8 @@ def _rendered(tx: Tx, actor: Actor, key: str, action: OwnAction, title: str, goa
     return rendered
 
 
-def _contract(tx: Tx, tool: str) -> ToolContract:
+def contract_of(tx: Tx, tool: str) -> ToolContract:
+    """Return the contract of a registered tool; of another one the worst. Raises BadInput for no name@version."""
     try:
         name, version = parse_reference(tool)
         try:
@@ -203,4 +204,4 @@ def resume_own(*, tx: Tx, **decided: Any) -> None:
     """Nothing goes on by the decision alone: its asker waits for it and uses the grant (the seam calls it)."""
 
 
-__all__ = ["EXTERNAL", "OwnAction", "ask_own", "resume_own", "told"]
+__all__ = ["EXTERNAL", "OwnAction", "ask_own", "contract_of", "resume_own", "told"]

@@ -1,8 +1,8 @@
 """Using the grant of a program's own action, once, and reporting what came of it (C5.3, C5.6).
 
 The whole tuple is looked at again under the lock: granted for this action and this version of its target, in time to
-start, its approvers and the asker still authorised, no stop standing. Nothing here calls anything; the asker does, once
-it was let through.
+start, its approvers and the asker still authorised, the active policy content, no stop standing. Nothing here calls
+anything; the asker does, once it was let through.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from approvals.actions.decide import quoted_hash, record_refusal
-from approvals.actions.own import ACTION, EXTERNAL, told
+from approvals.actions.own import ACTION, EXTERNAL, contract_of, told
 from approvals.asked import Asked, lock_request
 from approvals.duties import NOT_STARTED
 from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
 from approvals.people import still_speaks
+from approvals.policies import active_policy
+from approvals.policy import facts_of
 from approvals.records import REPORTS
+from approvals.terms import meets
 from approvals.verbs import ASK
 from approvals.writing import TARGET_CHANGED, note, target_changed
 from runtime.access.authorize import authorize
@@ -93,7 +98,7 @@ def _use(actor: Actor, request_id: uuid.UUID, quoted: _Quoted) -> dict[str, Any]
         if asked.state != "approved":
             why = f" ({asked.outcome_reason})" if asked.outcome_reason else ""
             raise GrantGone(f"The request is {asked.state}{why}.", outcome_reason=asked.outcome_reason, **asked.there())
-        if (gone := _over(tx, actor, asked, quoted)) is not None:
+        if (gone := _over(tx, actor, asked, action, quoted)) is not None:
             return gone
         assert tx.tenant_id is not None
         if any(stop.covers(tx.tenant_id, action["tool"], "") for stop in stops.own(tx)):
@@ -134,8 +139,8 @@ def _refuse_other(asked: Asked, action: dict[str, Any], quoted: _Quoted) -> None
         raise BadInput("It was asked for no version of a target.", where="/target_version", remediation=mend)
 
 
-def _over(tx: Tx, actor: Actor, asked: Asked, quoted: _Quoted) -> QuarterdeckError | None:
-    """Close a grant that holds no more: its time, its givers' right, its target's version; returns the refusal."""
+def _over(tx: Tx, actor: Actor, asked: Asked, action: dict[str, Any], quoted: _Quoted) -> QuarterdeckError | None:
+    """Close a grant that holds no more: time, givers' right, target's version, policy; returns the refusal."""
     start_by = tx.one("approval_start_by", (asked.id,))
     assert start_by is not None
     votes = tx.rows("approval_votes", ([asked.id],))
@@ -147,13 +152,35 @@ def _over(tx: Tx, actor: Actor, asked: Asked, quoted: _Quoted) -> QuarterdeckErr
         told = {"node": ACTION, "from": asked.target_version, "to": quoted.target_version}
         note(tx, asked.id, TARGET_CHANGED, actor.label, "", told)
         return _close(tx, asked, "voided", target_changed(asked.target_version, quoted.target_version))
+    return _judged(tx, asked, action, quoted)
+
+
+def _judged(tx: Tx, asked: Asked, action: dict[str, Any], quoted: _Quoted) -> QuarterdeckError | None:
+    """Close what the policy of now denies, or would let pass on stricter terms only, as the gate judges a call."""
+    policy = active_policy(tx)
+    if policy is None:
+        return None
+    facts = facts_of(
+        contract_of(tx, action["tool"]),
+        orjson.loads(quoted.arguments),
+        requester=asked.requested_by,
+        workflow="",
+        node=ACTION,
+        business_key=action["business_key"],
+        now=tx.now(),
+    )
+    verdict = policy.judge(facts)
+    if verdict.decide == "deny":
+        return _close(tx, asked, "revoked", "the policy denies it now", verdict.reason)
+    if verdict.decide == "approval" and not meets(asked, verdict.terms):
+        return _close(tx, asked, "revoked", "the policy asks for more now", f"Rule {verdict.rule!r} asks for people.")
     return None
 
 
-def _close(tx: Tx, asked: Asked, to: str, reason: str) -> QuarterdeckError:
+def _close(tx: Tx, asked: Asked, to: str, reason: str, why: str = "") -> QuarterdeckError:
     tx.send("approval_close", {"to": to, "from": "approved", "reason": reason, "ids": [asked.id]})
     asked.state = to
-    return GrantGone(f"The grant is {to}: {reason}.", outcome_reason=reason, **asked.there())
+    return GrantGone(f"The grant is {to}: {reason}. {why}".rstrip(), outcome_reason=reason, **asked.there())
 
 
 def _told(asked: Asked, action: dict[str, Any], *, replayed: bool) -> dict[str, Any]:

@@ -140,6 +140,8 @@ OUTCOME = {
     "run ended": gettext_lazy("run ended"),
     "the run's deadline passed": gettext_lazy("deadline passed"),
     "not started in time": gettext_lazy("not started in time"),
+    "the policy denies it now": gettext_lazy("the policy denies it now"),
+    "the policy asks for more now": gettext_lazy("the policy asks for more now"),
 }
 EFFECT = {"none": gettext_lazy("none"), "read": gettext_lazy("reads"), "write": gettext_lazy("writes")}
 KEYS = {

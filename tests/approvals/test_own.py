@@ -13,7 +13,6 @@ from approvals.actions.policies import propose_policy
 from approvals.queries import get_request
 from runtime.actions.tenants import add_member
 from runtime.tools.registry import register_tool
-from tests.support.actors import member
 from tests.support.api import caller, problem
 from tests.support.duties import close_idle, expire_requests
 from tests.support.office import writing
@@ -246,13 +245,30 @@ def test_a_registered_tool_is_asked_about_by_its_contract(office, agent):
 
 def test_the_policy_denies_what_it_does_not_name_and_adds_people(office, agent):
     rule = {"name": "wires", "when": "tool.name == 'bank.wire'", "decide": "approval", "role": "approver", "quorum": 2}
-    proposed = propose_policy(actor=office.admin, rules=[rule], note="wires")
-    request = get_request(actor=office.admin, request_id=proposed["approval_id"])
-    office.decide(request, actor=member(office.tenant, "admin"))
+    office.activate([rule])
     other = {"action": {"tool": "bank.burn@1", "arguments": {}}, "title": "Burn"}
     assert "names this call" in problem(agent.post("approvals/", other), 409, "approval_refused")["detail"]
     whole = caller(office.tenant).get(f"approvals/{ask(agent)['approval_id']}/").json()
     assert (whole["quorum"], whole["shown"]["policy"]["rules"][0]["rule"]) == (2, "wires")
+
+
+def test_the_policy_of_now_is_asked_at_the_use(office, agent, approver):
+    """As the gate does for a workflow's call: a program has no second, weaker way."""
+    wires = {"name": "wires", "when": "tool.name == 'bank.wire'", "decide": "approval", "role": "approver"}
+    office.activate([wires])
+    denied, few, enough = ask(agent), ask(agent), ask(agent, quorum=2)
+    for one in (denied, few, enough):
+        decide(approver, one)
+    decide(caller(office.tenant, "approver"), enough)
+    office.activate([{**wires, "quorum": 2}])
+    told = problem(consume(agent, few), 409, "approval_not_granted")
+    assert (told["current_state"], told["outcome_reason"]) == ("revoked", "the policy asks for more now")
+    assert consume(agent, enough).status_code == 200
+    office.activate([{**wires, "decide": "deny"}])
+    told = problem(consume(agent, denied), 409, "approval_not_granted")
+    assert (told["current_state"], told["outcome_reason"]) == ("revoked", "the policy denies it now")
+    assert "Rule 'wires' of policy 3 denies it." in told["detail"]
+    assert wait(agent, denied)["state"] == "revoked"
 
 
 def test_quorum_and_the_approvers_rights_are_asked_again(office, approver, agent):
