@@ -79,6 +79,8 @@ def use_grant(
         if isinstance(answer, QuarterdeckError):
             raise answer
         return answer
+    except (NotDecided, Stopped):
+        raise  # asked again and again meanwhile: as rows of the audit they would grow its chain without bound
     except (Conflict, PermissionDenied) as problem:
         record_refusal(actor, "approval.use", request_id, problem, {"action_hash": action_hash})
         raise

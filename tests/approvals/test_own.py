@@ -82,9 +82,27 @@ def test_ask_wait_consume_report(office, agent, approver):
     assert (record["report"]["outcome"], record["report"]["by"]) == ("applied", agent.actor.label)
     assert record["action"]["calls"][0]["operation_id"] == used.json()["use_id"]
     verbs = [e["verb"] for e in caller(office.tenant).get(f"audit/?subject={asked['approval_id']}").json()["items"]]
-    assert sorted(verbs) == sorted(
-        ["approval.ask", "approval.use", "approval.decide", "approval.use", *["approval.report"] * 3]
-    ), "the refusals stay in the audit too"
+    reports = ["approval.report"] * 3  # the refused one too
+    assert sorted(verbs) == sorted(["approval.ask", "approval.decide", "approval.use", *reports])
+
+
+def test_a_use_that_comes_too_early_leaves_no_trace_and_a_refused_one_does(office, agent, approver):
+    admin = caller(office.tenant)
+    asked = ask(agent)
+
+    def uses() -> list[str]:
+        found = admin.get(f"audit/?subject={asked['approval_id']}").json()["items"]
+        return [one["result"] for one in found if one["verb"] == "approval.use"]
+
+    for _ in range(3):
+        problem(consume(agent, asked), 409, "approval_pending")
+    decide(approver, asked)
+    stop = admin.post("stops/", {"scope": "tool", "name": "bank.wire", "reason": "incident"}).json()
+    problem(consume(agent, asked), 409, "approval_stopped")
+    assert uses() == []
+    admin.post(f"stops/{stop['stop_id']}/lift/", {})
+    problem(consume(agent, asked, arguments={"to": "Eve"}), 409, "approval_other_action")
+    assert uses() == ["refused"]
 
 
 def test_a_grant_is_used_once_and_a_lost_answer_is_asked_for_again(agent, approver):
