@@ -37,6 +37,7 @@ from runtime.tools.registry import tool_of
 
 EXTERNAL = "external"
 ACTION = "action"
+_SEP = ":"
 MAX_KEY = 150
 MAX_TITLE = 300
 
@@ -91,7 +92,7 @@ def ask_own(
 
 def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms) -> dict[str, Any]:
     tx = unit.tx
-    subject = f"{actor.user_id}:{key}"
+    subject = f"{actor.user_id}{_SEP}{key}"
     if (before := tx.one("approval_of_key", (subject,))) is not None:
         return _replayed(unit, before[0], rendered)
     now = tx.now()
@@ -128,6 +129,11 @@ def _replayed(unit: Frame, request_id: uuid.UUID, rendered: Rendered) -> dict[st
             current_action_hash=bytes(asked.action_sha256).hex(),
         )
     return told(asked, replayed=True)
+
+
+def asks_for(actor: Actor, asked: Asked) -> bool:
+    """Say whether it is the very identity that asked, whatever it is called by now: names change hands."""
+    return (asked.subject_id or "").partition(_SEP)[0] == str(actor.user_id)
 
 
 def told(asked: Asked, *, replayed: bool) -> dict[str, Any]:
@@ -204,4 +210,4 @@ def resume_own(*, tx: Tx, **decided: Any) -> None:
     """Nothing goes on by the decision alone: its asker waits for it and uses the grant (the seam calls it)."""
 
 
-__all__ = ["EXTERNAL", "OwnAction", "ask_own", "contract_of", "resume_own", "told"]
+__all__ = ["EXTERNAL", "OwnAction", "ask_own", "asks_for", "contract_of", "resume_own", "told"]

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from approvals.actions.decide import quoted_hash, record_refusal
-from approvals.actions.own import ACTION, EXTERNAL, contract_of, told
+from approvals.actions.own import ACTION, EXTERNAL, asks_for, contract_of, told
 from approvals.asked import Asked, lock_request
 from approvals.duties import NOT_STARTED
 from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
@@ -121,7 +121,7 @@ def _own(unit: Frame, actor: Actor, request_id: uuid.UUID) -> Asked:
     if asked.subject_kind != EXTERNAL:
         mend = "What a workflow asks for is used by its own step."
         raise NotUsable("It is no program's own action.", remediation=mend, **asked.there())
-    if asked.requested_by != actor.label:
+    if not asks_for(actor, asked):
         mend = "Ask for the action yourself."
         raise PermissionDenied(f"{asked.requested_by} asked for it and uses it.", verb=ASK, remediation=mend)
     return asked

@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from approvals.actions.policies import propose_policy
 from approvals.queries import get_request
@@ -231,6 +232,17 @@ def test_who_may_not(office, agent, approver, other_tenant):
     problem(caller(other_tenant, "integrator").get(f"approvals/{asked['approval_id']}/wait/?seconds=0"), 404)
     step = office.pending(office.ask())
     problem(consume(agent, {**step, "approval_id": step["id"]}), 409, "approval_refused")
+
+
+def test_a_grant_belongs_to_the_identity_that_asked_and_not_to_its_name(office, agent, approver):
+    asked = ask(agent)
+    decide(approver, asked)
+    heir = caller(office.tenant, "integrator")
+    users = get_user_model().objects
+    users.filter(pk=agent.actor.user_id).update(username=f"renamed-{uuid.uuid4().hex}")
+    users.filter(pk=heir.actor.user_id).update(username=agent.actor.name)
+    problem(consume(heir, asked), 403)
+    assert consume(agent, asked).status_code == 200
 
 
 @pytest.mark.parametrize(
