@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import cache
 
 from rest_framework.request import Request
@@ -17,6 +16,7 @@ from runtime.access.authorize import authorize
 from runtime.api.base import PREFIX, TEXT, Endpoint, describe
 from runtime.api.http import idempotency_key, json_body, path_id
 from runtime.api.schemas import TIME, paged
+from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
 
 
@@ -28,7 +28,11 @@ def _body(name: str) -> Compiled:
 def asked(endpoint: Endpoint, request: Request) -> Response:
     """Answer ``POST approvals/``: 201, or 200 for a key that asked for the same before."""
     authorize(endpoint.actor, ASK)
-    key = idempotency_key(request, limit=MAX_KEY) or str(uuid.uuid4())
+    key = idempotency_key(request, limit=MAX_KEY)
+    if key is None:
+        # Under one of ours a request that is sent again would ask people twice, and no restart would find it.
+        mend = "Send a UUID that you keep, or what names the action in your program."
+        raise BadInput("An action is asked for under a key.", where="header Idempotency-Key", remediation=mend)
     value = json_body(request, _body("own"))
     action = OwnAction(**value.pop("action"))
     told = ask_own(actor=endpoint.actor, key=key, action=action, **value)

@@ -70,6 +70,7 @@ class Approvals(Endpoint):
         answers={201: ASKED, 200: ASKED},
         body=OWN_BODY,
         headers={"Idempotency-Key": "Names the action; the same again finds its request."},
+        demands=("Idempotency-Key",),
     )
     def post(self, request: Request) -> Response:
         return own.asked(self, request)

@@ -83,6 +83,7 @@ def describe(
     body_type: str = "application/json",
     query: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
+    demands: tuple[str, ...] = (),
     problems: dict[int, str] | None = None,
     name: str | None = None,
     media_type: str = "application/json",
@@ -90,7 +91,8 @@ def describe(
 ) -> Callable[[Any], Any]:
     """Document a method: its answers by status, its body's schema, its query parameters (name → (schema, sentence)).
 
-    ``media_type`` is that of its answers; problems are always ``application/problem+json``.
+    ``demands`` names headers that a request has to have. ``media_type`` is that of its answers; problems are always
+    ``application/problem+json``.
     """
     told = {**_PROBLEMS, **(_WRITES if body is not None else {}), **(problems or {})}
     responses: dict[Any, Any] = {(status, media_type): schema for status, schema in answers.items()}
@@ -101,7 +103,9 @@ def describe(
     ]
     headers = {TENANT_HEADER: "For a signed-in member of several tenants: which one.", **(headers or {})}
     parameters += [
-        OpenApiParameter(key, {"type": "string"}, OpenApiParameter.HEADER, description=sentence)
+        OpenApiParameter(
+            key, {"type": "string"}, OpenApiParameter.HEADER, description=sentence, required=key in demands
+        )
         for key, sentence in headers.items()
     ]
     return extend_schema(

@@ -180,6 +180,12 @@ def test_a_restarted_program_finds_its_request_by_what_it_asked(agent, approver)
     problem(agent.post("approvals/", text, Idempotency_Key="n"), 409, "request_key_conflict")
 
 
+def test_nothing_is_asked_without_a_key(agent):
+    told = problem(agent.post("approvals/", {"action": ACTION, "title": "Wire money"}), 400)
+    assert told["where"] == "header Idempotency-Key"
+    assert agent.get("approvals/?state=all").json()["items"] == []
+
+
 def test_time_runs_out_before_and_after_the_decision(office, clock, agent, approver):
     late = ask(agent, expires_s=60)
     kept = ask(agent, start_within_s=60)
@@ -258,7 +264,8 @@ def test_a_grant_belongs_to_the_identity_that_asked_and_not_to_its_name(office, 
     ],
 )
 def test_bad_requests_are_told_where(agent, change, where):
-    answer = agent.post("approvals/", {"action": ACTION, "title": "Wire money", **change})
+    body = {"action": ACTION, "title": "Wire money", **change}
+    answer = agent.post("approvals/", body, Idempotency_Key="bad")
     assert where in str(problem(answer, 400))
     assert agent.get("approvals/?state=all").json()["items"] == []
 
@@ -270,14 +277,15 @@ def test_a_registered_tool_is_asked_about_by_its_contract(office, agent):
     whole = caller(office.tenant).get(f"approvals/{asked['approval_id']}/").json()
     assert whole["shown"]["calls"][0]["effect"]["undo"] == "office.tell@1"
     wrong = {"action": {"tool": "bank.pay@1", "arguments": {"to": 7}}, "title": "Pay"}
-    assert problem(agent.post("approvals/", wrong), 400)["where"] == "/action/arguments/to"
+    assert problem(agent.post("approvals/", wrong, Idempotency_Key="wrong"), 400)["where"] == "/action/arguments/to"
 
 
 def test_the_policy_denies_what_it_does_not_name_and_adds_people(office, agent):
     rule = {"name": "wires", "when": "tool.name == 'bank.wire'", "decide": "approval", "role": "approver", "quorum": 2}
     office.activate([rule])
     other = {"action": {"tool": "bank.burn@1", "arguments": {}}, "title": "Burn"}
-    assert "names this call" in problem(agent.post("approvals/", other), 409, "approval_refused")["detail"]
+    refused = agent.post("approvals/", other, Idempotency_Key="other")
+    assert "names this call" in problem(refused, 409, "approval_refused")["detail"]
     whole = caller(office.tenant).get(f"approvals/{ask(agent)['approval_id']}/").json()
     assert (whole["quorum"], whole["shown"]["policy"]["rules"][0]["rule"]) == (2, "wires")
 
