@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -35,7 +34,7 @@ from runtime.worker.onward import Onward
 from runtime.worker.session import Session
 from runtime.worker.stops import Remembered, held_back
 from runtime.worker.underway import UnderWay
-from runtime.worker.work import Claimed, Report
+from runtime.worker.work import Claimed, Report, by_tenant
 
 log = structlog.get_logger(__name__)
 
@@ -320,12 +319,13 @@ class Drain:
             wait = conf().flush_seconds if self.reports else conf().poll_seconds
         elif self.running and not self.hungry:
             wait = conf().flush_seconds if self.reports else max(0.0, self.next_poll - time.monotonic())
+        looked: list[Prepared] = []
         while True:
             try:
                 item = self.inbox.get(timeout=wait) if wait > 0 else self.inbox.get_nowait()
             except queue.Empty:
                 self.hungry = self.hungry or (bool(self.running) and time.monotonic() >= self.next_poll)
-                return
+                break
             wait = 0.0
             if item is None:
                 self.hungry = True
@@ -333,11 +333,13 @@ class Drain:
             self.running.end(item.claimed.step_id)
             if isinstance(item, Report):
                 self._report(item)
-            else:  # its target was looked at: now the intent
-                for one in self._intend(item.claimed.tenant_id, [item]):
-                    self._call(one)
+            else:
+                looked.append(item)
             if len(self.reports) >= conf().flush_batch:
-                return
+                break
+        for tenant_id, writing in by_tenant(looked).items():  # their targets were looked at: now the intents, together
+            for prepared in self._intend(tenant_id, writing):
+                self._call(prepared)
 
     def _due(self) -> bool:
         if len(self.reports) >= conf().flush_batch or not self.running:
@@ -349,14 +351,12 @@ class Drain:
 
         ``go_on``: take the steps that become ready thereby, as far as there is room.
         """
-        by_tenant: dict[uuid.UUID, list[Report]] = defaultdict(list)
-        for report in self.reports:
-            by_tenant[report.claimed.tenant_id].append(report)
+        of_tenants = by_tenant(self.reports)
         done, self.flushes = 0, self.flushes + 1
         go_on = go_on and self.flushes % _TURNS != 0
         taken: list[tuple[uuid.UUID, list[Claimed]]] = []
-        for tenant_id, reports in by_tenant.items():
-            onward = self._onward(len(by_tenant)) if go_on else None
+        for tenant_id, reports in of_tenants.items():
+            onward = self._onward(len(of_tenants)) if go_on else None
             try:
                 ready, started, freed = complete(tenant_id, reports, onward)
             except DATABASE_AWAY as problem:
@@ -365,7 +365,7 @@ class Drain:
                     self.doubtful.add(tenant_id)
                     self.hungry = True
                 log.warning("completion waits for the database", reports=len(reports))
-                left = list(by_tenant)[list(by_tenant).index(tenant_id) :]
+                left = list(of_tenants)[list(of_tenants).index(tenant_id) :]
                 self.reports = [replace(r, resent=True) for r in self.reports if r.claimed.tenant_id in left]
                 self._step_back(problem)
                 for begun in taken:

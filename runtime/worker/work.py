@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -137,3 +138,21 @@ class Report:
     resent: bool = False
     waits_for: uuid.UUID | None = None
     present: str | None = None
+
+
+class Held(Protocol):
+    """What is about one claimed step."""
+
+    @property
+    def claimed(self) -> Claimed: ...
+
+
+_Held = TypeVar("_Held", bound=Held)
+
+
+def by_tenant(items: Iterable[_Held]) -> dict[uuid.UUID, list[_Held]]:
+    """Return them by tenant, each tenant's in their order."""
+    found: dict[uuid.UUID, list[_Held]] = {}
+    for one in items:
+        found.setdefault(one.claimed.tenant_id, []).append(one)
+    return found

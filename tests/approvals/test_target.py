@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from runtime.kernel.errors import BadInput
+from runtime.models import Operation
+from runtime.store.tx import tenant_tx
 from runtime.tools.contract import check_contract
 from runtime.tools.registry import register_tool
 from runtime.worker.drain import Drain
+from runtime.worker.execute import Prepared
+from runtime.worker.looking import look
 from runtime.worker.session import Session
 from tests.support import db as support
 from tests.support.shop import Shop
@@ -223,3 +227,25 @@ def test_a_worker_looks_before_it_sends(fresh_db, office, shop):
     assert [len(refunds(shop, order)) for _run_id, order in (same, changed)] == [1, 0]
     assert office.run(same[0]).status == "completed"
     assert office.pending(changed[0])["target_version"] == "v2"
+
+
+def test_calls_that_were_looked_at_are_intended_in_one_transaction(fresh_db, office, shop):
+    runs = [asked(office, shop) for _ in range(3)]
+    for run_id, _order in runs:
+        office.decide(office.pending(run_id))
+    office.call(office.claim())  # the approvals themselves: the payments come next
+    with support.switched("default", role="worker"):
+        drain = Drain(Session())
+        for one in drain.claimer.claim(office.tenant.id, "default", 10, 10):
+            begun = drain._begin(office.tenant.id, one)
+            assert isinstance(begun, Prepared)
+            drain.running.begin(begun)
+            drain.inbox.put(look(begun, drain.session.lease.held))
+        drain._collect(closing=False)
+        drain.run()
+        drain.session.end()
+    with tenant_tx(office.tenant.id):
+        ledger = Operation.objects.filter(run_id__in=[run_id for run_id, _order in runs])
+        moments = [one.intended_at for one in ledger]
+    assert (len(moments), len(set(moments))) == (3, 1)
+    assert [len(refunds(shop, order)) for _run_id, order in runs] == [1, 1, 1]
