@@ -157,11 +157,14 @@ def _target_changed(tx: Tx, item: Prepared, grant: Grant) -> bool:
     """Say whether what the call changes is in another version now than the one that was approved (C5.6).
 
     Of a grant that was used only a call that is proved absent is sent again; what was applied has changed its own
-    target, and the ledger answers for it.
+    target, and the ledger answers for it. What another call of the same request left behind was approved with it.
     """
     if item.present is None or grant.target_version is None or grant.target_version == item.present:
         return False
-    return not grant.used or not _begun(tx, [item])
+    if grant.used and _begun(tx, [item]):
+        return False
+    left = tx.one("approval_target_left", (grant.request_id, item.looked_at))
+    return left is None or left[0] != item.present
 
 
 def _void_changed(tx: Tx, item: Prepared, changed: Sequence[Grant]) -> GateAnswer:

@@ -173,7 +173,7 @@ class _Batch:
         self.attempts.append(
             (
                 run.id, step.id, claimed.attempt, report.outcome, _json(report.error), report.input_sha256,
-                report.output_sha256, _json({"seconds": round(report.seconds, 6)}) if report.seconds else None,
+                report.output_sha256, _json(_resources(report)),
             )
         )  # fmt: skip
 
@@ -310,6 +310,14 @@ def _is_written(step: StepState | None, claimed: Claimed) -> bool:
     if step is None or step.id != claimed.step_id or step.status == "running":
         return False
     return (step.attempt, step.owner_epoch) == (claimed.attempt, claimed.owner_epoch)
+
+
+def _resources(report: Report) -> dict[str, Any] | None:
+    """Return what is kept of a call beside its outcome: how long it took, in which version it left its target."""
+    found: dict[str, Any] = {"seconds": round(report.seconds, 6)} if report.seconds else {}
+    if report.left is not None:
+        found["target"] = report.left
+    return found or None
 
 
 def _json(value: Any) -> str | None:

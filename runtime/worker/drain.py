@@ -29,7 +29,7 @@ from runtime.worker.execute import Prepared, begin, failed, perform
 from runtime.worker.gates import let_go
 from runtime.worker.held import compare, heed_missed
 from runtime.worker.intents import intend
-from runtime.worker.looking import first_call, look
+from runtime.worker.looking import carry_out, first_call, look
 from runtime.worker.onward import Onward
 from runtime.worker.session import Session
 from runtime.worker.stops import Remembered, held_back
@@ -297,11 +297,11 @@ class Drain:
         return []
 
     def _call(self, prepared: Prepared) -> None:
-        if prepared.tool.contract.runs == "inline":
+        if prepared.tool.contract.runs == "inline" and prepared.reader is None:
             self.running.tell(prepared)
             self._report(perform(prepared, self.session.lease.held))
             return
-        self._slot(prepared, perform)
+        self._slot(prepared, carry_out)
 
     def _slot(self, prepared: Prepared, work: Callable[[Prepared, Callable[[], bool]], Report | Prepared]) -> None:
         self.running.begin(prepared)

@@ -47,8 +47,10 @@ class Prepared:
     context: dict[str, Any]
     cancel: threading.Event = field(default_factory=threading.Event)
     before_edit: tuple[dict[str, Any], bytes, bytes] | None = None
-    # Where the contract says how to look at the target: the tool that is asked, and the version that it told.
+    # Where the contract says how to look at the target: the tool that is asked, what of it (by hash), and the version
+    # that it told.
     reader: RegisteredTool | None = None
+    looked_at: str | None = None
     present: str | None = None
 
     def send_instead(self, arguments: bytes) -> None:

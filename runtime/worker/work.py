@@ -117,7 +117,8 @@ class Report:
     the call left the operation, None when there is none. ``output`` are canonical bytes. ``resent``: it may have been
     written before, since the database went away before it confirmed. ``waits_for``: the
     limit, breaker or state that a step which is given back waits for. ``present``: the version in which the target of
-    a call that people are asked about was found (C5.6).
+    a call that people are asked about was found (C5.6); ``left``: the one that an applied call left behind, {looked_at:
+    of whom it was asked what, by hash; version}.
     """
 
     claimed: Claimed
@@ -138,6 +139,7 @@ class Report:
     resent: bool = False
     waits_for: uuid.UUID | None = None
     present: str | None = None
+    left: dict[str, Any] | None = None
 
 
 class Held(Protocol):

@@ -156,6 +156,44 @@ def test_a_call_without_a_bound_version_is_not_held_up(office, shop):
     assert len(refunds(shop, order)) == 1
 
 
+def twice(office, shop) -> tuple[uuid.UUID, str]:
+    """Return a run and its order after one approval of two refunds of it, whose version says what was paid back."""
+    whole = "{0}.version + '/' + {0}.refunded"
+    reads = {**contract(shop)["target_version"], "version": whole.format("answer")}
+    register_tool(actor=office.actor, contract=contract(shop, version=7, target_version=reads))
+    spec = refunding(shop)
+    load, ask, pay = spec["nodes"]
+    ask["target"]["version"] = {"$": whole.format("nodes.load.output")}
+    pay["tool"] = "shop.careful@7"
+    again = {**pay, "id": "again", "after": ["pay"], "business_key": "'again:' + input.order_id"}
+    spec["nodes"] = [load, {**ask, "gates": ["pay", "again"]}, pay, again]
+    order = f"o-{uuid.uuid4().hex[:8]}"
+    run_id = office.submit(spec, {"order_id": order})
+    office.work()
+    assert office.pending(run_id)["target_version"] == "v1/0.00"
+    office.decide(office.pending(run_id))
+    return run_id, order
+
+
+def test_what_an_approved_call_changed_itself_was_approved_for_the_next_one(office, shop):
+    run_id, order = twice(office, shop)
+    office.work()
+    assert len(refunds(shop, order)) == 2
+    assert office.states(run_id) == ["consumed"]
+    office.check(run_id)
+
+
+def test_what_others_changed_between_two_approved_calls_is_asked_about(office, shop):
+    run_id, order = twice(office, shop)
+    while not refunds(shop, order):
+        office.call(office.claim())
+    shop.ask(f"/orders/{order}", {"note": "the customer called"})
+    office.work()
+    assert len(refunds(shop, order)) == 1
+    assert office.statuses(run_id)["again"] == "hold(approval)"
+    assert office.pending(run_id)["shown"]["target"] == {"id": order, "version": "v2/5.00", "was": "v1/0.00"}
+
+
 RULES = [
     {"name": "refunds", "when": "tool.name == 'shop.careful'", "decide": "approval", "role": "approver"},
     {"name": "the rest", "when": "true", "decide": "allow"},

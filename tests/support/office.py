@@ -14,9 +14,9 @@ from runtime.models import Operation, Tenant
 from runtime.store.tx import tenant_tx
 from runtime.tools.registry import register_tool, tool_of
 from runtime.worker.complete import complete
-from runtime.worker.execute import Prepared, begin, perform
+from runtime.worker.execute import Prepared, begin
 from runtime.worker.intents import intend
-from runtime.worker.looking import look
+from runtime.worker.looking import carry_out, look
 from runtime.worker.work import Claimed, Report
 from tests.support.actors import member
 from tests.support.engine import Engine
@@ -108,7 +108,7 @@ class Office(Engine):
             sent, held = intend(self.tenant.id, writing_calls)
             reports += held
             going += sent
-        reports += [perform(call, lambda: True) for call in going]
+        reports += [carry_out(call, lambda: True) for call in going]
         complete(self.tenant.id, reports)
 
     def lose(self, claimed: Claimed) -> None:

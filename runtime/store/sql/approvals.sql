@@ -50,6 +50,13 @@ SELECT r.target, n.details FROM qd_approval_action a JOIN qd_approval r ON r.id 
 WHERE a.run_id = %s AND a.node = %s AND n.kind = 'target_changed' AND n.details->>'node' = a.node
 ORDER BY n.at DESC, n.id DESC LIMIT 1;
 
+-- name: approval_target_left
+-- In which version the last effect under a request left what was looked at in this way.
+SELECT t.resources->'target'->>'version' FROM qd_approval_action a JOIN qd_operation o ON o.id = a.operation_id
+  JOIN qd_attempt t ON t.run_id = o.run_id AND t.step_id = o.step_id AND t.number = o.attempt
+WHERE a.request_id = %s AND t.resources->'target'->>'looked_at' = %s
+ORDER BY t.finished_at DESC, t.step_id DESC LIMIT 1;
+
 -- name: approval_heard
 -- A voice was heard and more are needed: the row changes, so that who looked at it before sees that.
 UPDATE qd_approval SET revision = revision + 1 WHERE id = %s AND state = 'pending' AND revision = %s;
