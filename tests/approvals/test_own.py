@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from approvals.actions.policies import propose_policy
-from approvals.queries import get_request
 from runtime.actions.tenants import add_member
 from runtime.tools.registry import register_tool
 from tests.support.api import caller, problem
