@@ -16,7 +16,7 @@ from runtime.store.arrays import arrays
 from runtime.store.tx import Tx
 from runtime.tools.outcome import TRANSIENT_CLASSES
 from runtime.worker.gates import Gates
-from runtime.worker.work import Report
+from runtime.worker.work import UNREAD, Report
 
 _ANSWERS = frozenset({"business", "not_found", "permission", "validation"})
 _AT_ONCE = 500
@@ -30,14 +30,18 @@ def tell_circuits(tx: Tx, gates: Gates, reports: Sequence[Report]) -> dict[uuid.
     answered: set[str] = set()
     broken: Counter[tuple[str, str]] = Counter()
     for report in reports:
-        tool = report.claimed.node.tool
+        tool, error = report.claimed.node.tool, report.error or {}
         if tool is None or report.adopted_from is not None:
             continue
-        error = report.error or {}
-        if report.outcome == "succeeded" or (error.get("class") in _ANSWERS and error.get("sent") is not False):
+        asked = error.get("sent") is not False
+        if report.looked_by is not None and error.get("code") == UNREAD:
+            tool, asked = report.looked_by, True  # it is the reader that failed; the tool itself was not asked
+        elif report.looked_by is not None and gates.troubled(report.looked_by):
+            answered.add(report.looked_by)
+        if report.outcome == "succeeded" or (error.get("class") in _ANSWERS and asked):
             if gates.troubled(tool):
                 answered.add(tool)
-        elif error.get("class") in TRANSIENT_CLASSES and error.get("sent") is not False:
+        elif error.get("class") in TRANSIENT_CLASSES and asked:
             broken[tool, error["class"]] += 1
     closed: dict[uuid.UUID, int] = {}
     rows = [(uuid7(), *pair, n) for pair, n in sorted(broken.items())]

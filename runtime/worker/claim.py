@@ -77,7 +77,7 @@ class Claimer:
             frame = Frame(tx, plan_of)
             now = clock.fetchone()[0]  # type: ignore[index]
             room = Room(limit, limit if slots is None else slots)
-            claimed, parked = self._choose(frame, self._take(frame, rows, now), room, Gates(bounds.fetchall()))
+            claimed, parked = self._choose(frame, self._take(frame, rows, now), room, Gates(bounds.fetchall(), tx))
             self.parked = len(parked)
             frame.flush(lambda tx: self.follow(tx, claimed))
             park_steps(tx, parked)
@@ -141,7 +141,7 @@ class Claimer:
             steps = self._take(frame, rows, tx.now())
             orders = undo_orders(tx, steps)
             claimed = [self._claimed(frame.runs[step.run_id], step, orders.get(step.id)) for step in steps]
-            policy = Gates(tx.rows("gates")).policy
+            policy = Gates(tx.rows("gates"), tx).policy
             for one in claimed:
                 one.policy = policy
             self.ask_context(tx, claimed)

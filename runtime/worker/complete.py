@@ -103,7 +103,7 @@ def _write(tenant_id: uuid.UUID, reports: Sequence[Report], onward: Onward | Non
                 onward.ask(tx)
 
         frame.lock_with_steps({r.claimed.run_id for r in reports}, pairs, ask)
-        gates = Gates(bounds[0].fetchall())
+        gates = Gates(bounds[0].fetchall(), tx)
         operations = _operations(tx, reports)
         refuse_exhausted(tx, reports)
         batch = _Batch(frame, operations)

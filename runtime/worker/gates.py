@@ -15,11 +15,13 @@ import psycopg
 import structlog
 
 from runtime.graph.plan import NodePlan, Plan
-from runtime.kernel.errors import Unavailable
+from runtime.kernel.errors import BadInput, NotFound, Unavailable
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx, tenant_tx
+from runtime.tools.present import present_of
+from runtime.tools.registry import tool_of
 from runtime.worker.work import Policy
 
 log = structlog.get_logger(__name__)
@@ -74,7 +76,8 @@ class Breaker:
 class Gates:
     """The limits and breakers of one tenant in one transaction, as ``gates`` in limits.sql returns them."""
 
-    def __init__(self, rows: Iterable[tuple[Any, ...]]) -> None:
+    def __init__(self, rows: Iterable[tuple[Any, ...]], tx: Tx) -> None:
+        self._tx = tx
         self.limits: list[Limit] = []
         self.breakers: list[Breaker] = []
         self.policy: Policy | None = None
@@ -94,13 +97,24 @@ class Gates:
         return any(one.tool == tool and one.state != "open" for one in self.breakers)
 
     def of(self, node: NodePlan, plan: Plan) -> tuple[list[Limit], list[Breaker]]:
-        """Return what a call of ``node`` has to pass."""
+        """Return what a call of ``node`` has to pass, and the look at its target with it."""
         key = (node.tool or "", plan.name)
         found = self._of.get(key)
         if found is None:
-            limits = [one for one in self.limits if one.covers(*key)]
-            found = self._of[key] = limits, [one for one in self.breakers if one.tool == key[0] and one.shut]
+            tools = self._tools(key[0])
+            limits = [one for one in self.limits if any(one.covers(tool, plan.name) for tool in tools)]
+            found = self._of[key] = limits, [one for one in self.breakers if one.tool in tools and one.shut]
         return found
+
+    def _tools(self, tool: str) -> list[str]:
+        """Return the tools that a call of ``tool`` asks: itself, and the reader of its target where it has one."""
+        if not tool or not (self.limits or self.breakers):
+            return [tool]
+        try:
+            present = present_of(tool_of(self._tx, tool).contract)
+        except (NotFound, BadInput):
+            return [tool]  # its step says so when it begins
+        return [tool] if present is None else [tool, present.tool]
 
     def open(self, tx: Tx, frame: Frame, pairs: Iterable[tuple[RunState, NodePlan]]) -> None:
         """Lock the limits of calls that are about to start and read them as they are now; win probes of breakers.

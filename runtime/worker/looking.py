@@ -13,7 +13,7 @@ from runtime.tools.calls import CallRequest, CallResult, call, prepare
 from runtime.tools.present import present_of
 from runtime.tools.redact import redact
 from runtime.worker.execute import Prepared, failed, perform, seconds_left, try_again
-from runtime.worker.work import Report
+from runtime.worker.work import UNREAD, Report
 
 _LOOK_SECONDS = 5.0  # an effect waits to be recorded meanwhile
 
@@ -53,6 +53,7 @@ def look(prepared: Prepared, lease_ok: Callable[[], bool], most_s: float = math.
         if result.kind == "ok":
             prepared.present = present.version_in(prepared.arguments, result.value)
             return prepared
+        return _unread(prepared, result, reader.contract.reference)
     except QuarterdeckError as problem:
         result = CallResult(kind="not_sent", error_class="validation", message=redact(problem.detail))
     except Exception as problem:  # a poisoned answer is one that cannot be read, not the end of the worker's slot
@@ -66,6 +67,7 @@ def carry_out(prepared: Prepared, lease_ok: Callable[[], bool]) -> Report:
     The version that an applied effect left behind is what the next call on the same word may find.
     """
     report = perform(prepared, lease_ok)
+    report.looked_by = None if prepared.reader is None else prepared.reader.contract.reference
     applied = report.outcome == "succeeded" and report.operation_status == "succeeded"
     if applied and prepared.reader is not None and prepared.claimed.plan.asks:
         looked = look(replace(prepared, present=None), lease_ok, _LOOK_SECONDS)
@@ -74,13 +76,14 @@ def carry_out(prepared: Prepared, lease_ok: Callable[[], bool]) -> Report:
     return report
 
 
-def _unread(prepared: Prepared, result: CallResult) -> Report:
+def _unread(prepared: Prepared, result: CallResult, asked: str | None = None) -> Report:
     claimed = prepared.claimed
     if prepared.cancel.is_set():
         return Report(claimed, "killed")
     if result.code == "lease_lost":
         return Report(claimed, "given_back", cause="given_back")
     message = f"The target's version cannot be read: {result.message}"
-    report = failed(claimed, result.error_class or "network", message, code="target_unread", sent=False)
+    report = failed(claimed, result.error_class or "network", message, code=UNREAD, sent=False)
+    report.looked_by = asked
     try_again(prepared, replace(result, kind="not_sent"), report)
     return report

@@ -12,6 +12,8 @@ import orjson
 
 from runtime.graph.plan import NodePlan, Plan
 
+UNREAD = "target_unread"  # the code of a failure to read the target's version: nothing was sent
+
 
 @dataclass(slots=True)
 class TaskFacts:
@@ -118,7 +120,7 @@ class Report:
     written before, since the database went away before it confirmed. ``waits_for``: the
     limit, breaker or state that a step which is given back waits for. ``present``: the version in which the target of
     a call that people are asked about was found (C5.6); ``left``: the one that an applied call left behind, {looked_at:
-    of whom it was asked what, by hash; version}.
+    of whom it was asked what, by hash; version}. ``looked_by``: the tool that told, or could not tell, the version.
     """
 
     claimed: Claimed
@@ -140,6 +142,7 @@ class Report:
     waits_for: uuid.UUID | None = None
     present: str | None = None
     left: dict[str, Any] | None = None
+    looked_by: str | None = None
 
 
 class Held(Protocol):

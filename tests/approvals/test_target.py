@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from runtime.actions.limits import set_limit
 from runtime.kernel.errors import BadInput
-from runtime.models import Operation
+from runtime.models import Operation, Step
+from runtime.queries.limits import list_breakers
 from runtime.store.tx import tenant_tx
 from runtime.tools.contract import check_contract
 from runtime.tools.registry import register_tool
 from runtime.worker.drain import Drain
 from runtime.worker.execute import Prepared
+from runtime.worker.gates import let_go
 from runtime.worker.looking import look
 from runtime.worker.session import Session
 from tests.support import db as support
@@ -142,6 +145,24 @@ def test_a_version_that_cannot_be_read_sends_nothing(office, shop):
     step = office.step(run_id, "pay")
     assert (step.status, step.error["code"], step.error["sent"]) == ("failed", "target_unread", False)
     shop.behave()
+    # It counts against the tool that reads, not against the one that was never asked.
+    assert [one["tool"] for one in list_breakers(actor=office.admin)] == ["shop.order@1"]
+
+
+def test_a_look_takes_a_token_of_its_readers_limit(office, shop):
+    runs = [asked(office, shop) for _ in range(2)]
+    for run_id, _order in runs:
+        office.decide(office.pending(run_id))
+    limit = uuid.UUID(str(set_limit(actor=office.admin, scope="tool", name="shop.order", most=1)["limit_id"]))
+    office.call(office.claim())  # the approvals themselves: the payments come next
+    (going,) = office.claim()
+    with tenant_tx(office.tenant.id):
+        (parked,) = Step.objects.filter(run_id__in=[run_id for run_id, _order in runs], blocked_on=limit)
+    assert (parked.node, parked.run_id != going.run_id) == ("pay", True)
+    office.call([going])
+    let_go(office.tenant.id, {limit: 1})
+    office.work()
+    assert [len(refunds(shop, order)) for _run_id, order in runs] == [1, 1]
 
 
 def test_a_call_without_a_bound_version_is_not_held_up(office, shop):
