@@ -31,7 +31,7 @@ def told(tx: Tx, payload: dict[str, Any]) -> Webhook | None:
     rows = tx.dicts("approval_read", (request_of_message(payload),))
     if hook is None or not rows:
         return None
-    url, form, version, old_signs = hook
+    url, form, version, old = hook
     row, link = rows[0], page_link(tx, f"/inbox/{rows[0]['id']}/")
     if form == "chat":
         if payload["event"] in _WHILE_PENDING and row["state"] != "pending":
@@ -44,7 +44,7 @@ def told(tx: Tx, payload: dict[str, Any]) -> Webhook | None:
         secret=secret_of(hook_id, version),
         message_id=f"approval_{uuid.UUID(payload['event_id']).hex}",
         body=body,
-        old_secret=secret_of(hook_id, version - 1) if old_signs else None,
+        old_secrets=tuple(secret_of(hook_id, one) for one in old),
     )
 
 

@@ -301,7 +301,7 @@ def review_load(*, actor: Actor) -> dict[str, Any]:
 
 
 def list_hooks(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return where events are posted: {hook_id, url, format, events, old_until, created_by, created_at}.
+    """Return where events are posted: {hook_id, url, format, events, secret_version, old_until, …}.
 
     Of a chat's address the host only. Verb ``notice.manage``.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -14,7 +15,7 @@ from runtime.access.authorize import authorize
 from runtime.actions.notices import check_url, secret_of
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, Conflict, NotFound
+from runtime.kernel.errors import BadInput, Conflict, NotFound, Stale
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import Tx, tenant_tx
 
@@ -23,14 +24,17 @@ OVERLAP_SECONDS = 86_400.0
 MOST_OVERLAP = 30 * 86_400.0
 # How many a tenant has: each gets a message of its own for every event, and the page shows them all.
 MOST_HOOKS = 20
+# How many earlier secrets sign at once, and how long the same question is told the same answer again.
+MOST_EARLIER = 4
+REPEAT_SECONDS = 600.0
 
 
 def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[str] | None = None) -> dict[str, Any]:
     """Post events of the tenant's requests to ``url``; ``events`` narrows which (``approvals.law.EVENTS``).
 
     ``standard`` is signed by Standard Webhooks; ``chat`` posts {"text"} to the incoming hook of a chat. Returns
-    {hook_id, url, format, events, secret}: this is the only time that the secret is told. Raises BadInput, Conflict
-    when it is there already or there are MOST_HOOKS, PermissionDenied. Verb ``notice.manage``.
+    {hook_id, url, format, events, secret_version, secret}: this is the only time that the secret is told. Raises
+    BadInput, Conflict when it is there already or there are MOST_HOOKS, PermissionDenied. Verb ``notice.manage``.
     """
     authorize(actor, v.NOTICE_MANAGE)
     if format not in HOOK_FORMATS:
@@ -48,24 +52,66 @@ def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[s
             raise Conflict("Events are posted there already.", remediation="Remove that one first.")
         _record(tx, actor, hook_id, "added", {"url": shown_url(url, format), "format": format, "events": chosen})
     answer = {"hook_id": str(hook_id), "url": shown_url(url, format), "format": format, "events": chosen}
-    return {**answer, "secret": secret_of(hook_id)}
+    return {**answer, "secret_version": 1, "secret": secret_of(hook_id)}
 
 
-def rotate_hook(*, actor: Actor, hook_id: uuid.UUID, overlap_s: float = OVERLAP_SECONDS) -> dict[str, Any]:
-    """Give a hook a new secret; for ``overlap_s`` seconds the one before signs as well (0: it signs no more at once).
+def rotate_hook(
+    *, actor: Actor, hook_id: uuid.UUID, expected_version: int, overlap_s: float = OVERLAP_SECONDS
+) -> dict[str, Any]:
+    """Give a hook a new secret; for ``overlap_s`` seconds the one before signs as well (0: none but the new one signs).
 
-    Returns {hook_id, secret, old_until}: the only time that it is told. Raises BadInput, NotFound, PermissionDenied.
-    Verb ``notice.manage``.
+    ``expected_version`` is the ``secret_version`` that was shown. What is sent twice makes one secret: whoever asks the
+    same again within ten minutes is told the same. Returns {hook_id, secret_version, secret, old_until (None: it signs
+    no more)}. Raises BadInput, NotFound, PermissionDenied, Stale when another secret stands, Conflict when too many
+    earlier ones sign. Verb ``notice.manage``.
     """
     authorize(actor, v.NOTICE_MANAGE)
     if not 0 <= overlap_s <= MOST_OVERLAP:
         raise BadInput("Two secrets sign for at most 30 days.", where="/overlap_s", remediation="Choose fewer seconds.")
     with tenant_tx(actor.tenant_id) as tx:
-        row = tx.one("hook_rotate", (overlap_s, hook_id))
+        row = tx.one("hook_lock", (hook_id,))
         if row is None:
             raise NotFound("There is no such hook in this tenant.")
-        _record(tx, actor, hook_id, "new secret", {"old_until": row[1].isoformat()})
-    return {"hook_id": str(hook_id), "secret": secret_of(hook_id, row[0]), "old_until": row[1]}
+        version, now = row[0], tx.now()
+        rotation = _value(row[2])
+        asked = {"by": str(actor.user_id), "overlap_s": float(overlap_s)}
+        if version != expected_version and not (version == expected_version + 1 and _repeats(rotation, asked, now)):
+            said = f"The hook has its secret {version}; you were shown {expected_version}."
+            raise Stale(said, current_version=version)
+        if version == expected_version:
+            until = now + timedelta(seconds=overlap_s)
+            rotation = {**asked, "at": now.isoformat(), "until": until.isoformat()}
+            kept = _signing(_value(row[1]), version, until, now)
+            tx.send("hook_rotate", (orjson.dumps(kept).decode(), orjson.dumps(rotation).decode(), hook_id))
+            version += 1
+            _record(tx, actor, hook_id, "new secret", {"version": version, "old_until": until.isoformat()})
+    assert rotation is not None
+    answer = {"hook_id": str(hook_id), "secret_version": version, "secret": secret_of(hook_id, version)}
+    return {**answer, "old_until": datetime.fromisoformat(rotation["until"]) if overlap_s else None}
+
+
+def _value(stored: Any) -> Any:
+    return orjson.loads(stored) if isinstance(stored, str | bytes) else stored
+
+
+def _repeats(rotation: dict[str, Any] | None, asked: dict[str, Any], now: datetime) -> bool:
+    """Say whether the newest secret was made by this very question: a second click, or an answer that was lost."""
+    if rotation is None or any(rotation[name] != value for name, value in asked.items()):
+        return False
+    return (now - datetime.fromisoformat(rotation["at"])).total_seconds() < REPEAT_SECONDS
+
+
+def _signing(before: list[dict[str, Any]], version: int, until: datetime, now: datetime) -> list[dict[str, Any]]:
+    """Return the earlier secrets that sign from now on, each as long as was said when it was replaced."""
+    if until <= now:
+        return []
+    kept = [one for one in before if datetime.fromisoformat(one["until"]) > now]
+    if len(kept) >= MOST_EARLIER:
+        raise Conflict(
+            "Too many earlier secrets sign already.",
+            remediation="Wait until the time of one is over, or let none but the new one sign (overlap_s 0).",
+        )
+    return [*kept, {"version": version, "until": until.isoformat()}]
 
 
 def remove_hook(*, actor: Actor, hook_id: uuid.UUID) -> dict[str, Any]:

@@ -64,5 +64,5 @@ class RotateHook(Endpoint):
     def post(self, request: Request, hook_id: str) -> Response:
         authorize(self.actor, v.NOTICE_MANAGE)
         wanted = path_id(hook_id, "hook")
-        value = json_body(request, _body("ROTATE_BODY"), optional=True)
+        value = json_body(request, _body("ROTATE_BODY"))
         return Response(rotate_hook(actor=self.actor, hook_id=wanted, **value))

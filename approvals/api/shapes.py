@@ -318,7 +318,14 @@ HOOK_BODY = shape(
     {"url": {"type": "string", "minLength": 1, "maxLength": 500}}, {"format": _FORMAT, "events": _EVENTS}, closed=True
 )
 ROTATE_BODY = shape(
-    {},
+    {
+        "expected_version": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 32_767,
+            "description": "The secret_version that was shown; sent again, it makes no further secret.",
+        }
+    },
     {
         "overlap_s": {
             "type": "number",
@@ -330,10 +337,10 @@ ROTATE_BODY = shape(
     closed=True,
 )
 _SECRET = {**TEXT, "description": "Told this once."}
-_HOOK = {"hook_id": ID, "url": TEXT, "format": _FORMAT, "events": maybe(many(TEXT))}
+_HOOK = {"hook_id": ID, "url": TEXT, "format": _FORMAT, "events": maybe(many(TEXT)), "secret_version": COUNT}
 HOOK = shape({**_HOOK, "old_until": maybe(TIME), "created_by": TEXT, "created_at": TIME})
 ADDED_HOOK = shape({**_HOOK, "secret": _SECRET})
-ROTATED = shape({"hook_id": ID, "secret": _SECRET, "old_until": TIME})
+ROTATED = shape({"hook_id": ID, "secret_version": COUNT, "secret": _SECRET, "old_until": maybe(TIME)})
 _MOST = {"type": "integer", "minimum": 1, "maximum": 10_000}
 REVIEW_BODY = shape(
     {

@@ -27,7 +27,16 @@ class Migration(migrations.Migration):
                 ("format", models.CharField(help_text="standard: Standard Webhooks; chat: {text}.", max_length=10)),
                 ("events", models.JSONField(help_text="Which events; null: all of them.", null=True)),
                 ("secret_version", models.PositiveSmallIntegerField(db_default=1, default=1)),
-                ("old_until", models.DateTimeField(help_text="Until when the secret before signs too.", null=True)),
+                (
+                    "old_secrets",
+                    models.JSONField(default=list, help_text="Earlier ones that sign too: {version, until}."),
+                ),
+                (
+                    "rotation",
+                    models.JSONField(
+                        help_text="Who asked for the newest secret: {by, at, overlap_s, until}.", null=True
+                    ),
+                ),
                 ("created_by", models.CharField(max_length=200)),
                 ("created_at", models.DateTimeField()),
                 ("removed_at", models.DateTimeField(null=True)),

@@ -38,9 +38,18 @@ def hooks(request: HttpRequest, actor: Actor) -> HttpResponse:
 
 @page(v.NOTICE_MANAGE, section="hooks", methods=("POST",))
 def rotate(request: HttpRequest, actor: Actor, hook_id: uuid.UUID) -> HttpResponse:
-    """Give a hook a new secret, shown on this answer alone; with ``now`` the one before signs no more."""
+    """Give a hook a new secret, shown on this answer alone; with ``now`` the one before signs no more.
+
+    The form quotes the secret's version as it was shown: two clicks make one secret.
+    """
     now = {"overlap_s": 0.0} if request.POST.get("now") else {}
-    return _show(request, actor, HookForm(), made=rotate_hook(actor=actor, hook_id=hook_id, **now))
+    shown = request.POST.get("expected_version", "")
+    version = int(shown) if shown.isdecimal() and len(shown) < 10 else 0
+    try:
+        made = rotate_hook(actor=actor, hook_id=hook_id, expected_version=version, **now)
+    except Conflict as refused:
+        return _show(request, actor, HookForm(), unmade=refused, status=refused.http_status)
+    return _show(request, actor, HookForm(), made=made)
 
 
 @page(v.NOTICE_MANAGE, section="hooks", methods=("POST",))
@@ -58,6 +67,7 @@ def _show(
     *,
     made: dict[str, Any] | None = None,
     problem: QuarterdeckError | None = None,
+    unmade: QuarterdeckError | None = None,
     status: int = 200,
 ) -> HttpResponse:
     rows = list_hooks(actor=actor)
@@ -72,5 +82,6 @@ def _show(
         "form": form,
         "made": made,
         "problem": problem,
+        "unmade": unmade,
     }
     return show(request, "pages/hooks.html", context, status=status)

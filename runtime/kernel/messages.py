@@ -18,11 +18,11 @@ class Mail:
 class Webhook:
     """A message to ``url``; the receiver deduplicates by ``message_id`` and verifies with ``secret`` (whsec_…).
 
-    While a secret is being exchanged ``old_secret`` signs as well: the receiver takes either.
+    While a secret is being exchanged ``old_secrets`` sign as well: the receiver takes any.
     """
 
     url: str
     secret: str
     message_id: str
     body: bytes
-    old_secret: str | None = None
+    old_secrets: tuple[str, ...] = ()

@@ -37,11 +37,27 @@ def test_a_hook_is_added_its_secret_shown_once_exchanged_and_removed(tenant):
     assert URL in page
     assert "whsec_" not in page
     (rotate,) = re.findall(r'action="(/webhooks/[0-9a-f-]+/rotate/)"', page)
-    second = secret_in(reader.post(rotate, {}, 200))
+    assert 'name="expected_version" value="1"' in page
+    second = secret_in(reader.post(rotate, {"expected_version": "1"}, 200))
     assert second
     assert second[1] != first[1]
+    assert 'name="expected_version" value="2"' in reader.get("/webhooks/")
     reader.post(rotate.replace("rotate", "remove"), {}, 302)
     assert URL not in reader.get("/webhooks/")
+
+
+def test_two_clicks_make_one_secret_and_an_old_page_makes_none(tenant):
+    reader = Reader(tenant, "admin")
+    reader.post("/webhooks/", {"url": URL, "format": "standard"}, 200)
+    (rotate,) = re.findall(r'action="(/webhooks/[0-9a-f-]+/rotate/)"', reader.get("/webhooks/"))
+    clicks = [secret_in(reader.post(rotate, {"expected_version": "1"}, 200))[1] for _ in range(2)]
+    assert clicks[0] == clicks[1]
+    for shown in ({"expected_version": "1", "now": "1"}, {"expected_version": "9"}, {"expected_version": "x"}, {}):
+        answer = reader.post(rotate, shown, 409)
+        assert "No new secret was made." in answer.content.decode()
+        assert secret_in(answer) is None
+    assert secret_in(Reader(tenant, "admin").post(rotate, {"expected_version": "1"}, 409)) is None
+    assert 'name="expected_version" value="2"' in reader.get("/webhooks/")
 
 
 def test_a_host_that_is_not_allowed_is_told_and_kept_out(tenant):
@@ -63,7 +79,13 @@ def test_the_api_tells_a_secret_once_as_well(tenant):
     (listed,) = admin.get("approvals/hooks/").json()["items"]
     assert (listed["url"], listed["events"], "secret" in listed) == (URL, ["approved", "asked"], False)
     path = f"approvals/hooks/{listed['hook_id']}/"
-    assert admin.post(f"{path}rotate/", {"overlap_s": 60}).json()["secret"] != made.json()["secret"]
+    assert made.json()["secret_version"] == listed["secret_version"] == 1
+    problem(admin.post(f"{path}rotate/", {"overlap_s": 60}), 400)
+    once, again = (admin.post(f"{path}rotate/", {"expected_version": 1, "overlap_s": 60}).json() for _ in range(2))
+    assert once == again
+    assert (once["secret"] != made.json()["secret"], once["secret_version"]) == (True, 2)
+    stale = problem(admin.post(f"{path}rotate/", {"expected_version": 1}), 409)
+    assert (stale["code"], stale["current_version"]) == ("stale", 2)
     assert admin.send("DELETE", path).status_code == 200
     assert admin.get("approvals/hooks/").json()["items"] == []
     told = problem(admin.post("approvals/hooks/", {"url": URL, "events": ["opened"]}), 400)

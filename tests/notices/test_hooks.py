@@ -14,7 +14,7 @@ from approvals.actions.handling import delegate_request
 from approvals.actions.hooks import add_hook, remove_hook, rotate_hook
 from approvals.actions.revoke import revoke_grant
 from approvals.queries import list_hooks
-from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied
+from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, Stale
 from runtime.worker.maintenance.outbox import deliver
 from runtime.worker.maintenance.webhooks import address_refused
 from tests.support.actors import member
@@ -118,7 +118,7 @@ def verifies(secret, body, headers):
 
 
 def test_while_a_secret_is_exchanged_both_sign(hook, office, receiver, clock):
-    fresh = rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]))
+    fresh = rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]), expected_version=1)
     assert fresh["secret"] != hook["secret"]
     office.ask()
     ((headers, body),) = posted(receiver)
@@ -129,10 +129,39 @@ def test_while_a_secret_is_exchanged_both_sign(hook, office, receiver, clock):
     office.ask()
     ((headers, body),) = [one for one in posted(receiver) if b"approval.asked" in one[1]]
     assert (verifies(fresh["secret"], body, headers), verifies(hook["secret"], body, headers)) == (True, False)
-    leaked = rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]), overlap_s=0)
+    leaked = rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]), expected_version=2, overlap_s=0)
     office.ask()
     ((headers, body),) = posted(receiver)
     assert (verifies(leaked["secret"], body, headers), verifies(fresh["secret"], body, headers)) == (True, False)
+
+
+def test_a_secret_signs_for_as_long_as_was_said_whatever_is_asked_twice_or_meanwhile(hook, office, receiver, clock):
+    def rotate(version, **words):
+        found = rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]), expected_version=version, **words)
+        return found["secret"]
+
+    def signing(*secrets):
+        office.ask()
+        (headers, body), *_ = [one for one in posted(receiver) if b"approval.asked" in one[1]]
+        return [verifies(one, body, headers) for one in secrets]
+
+    first, second = hook["secret"], rotate(1)
+    assert rotate(1) == second
+    assert signing(first, second) == [True, True]
+    third = rotate(2, overlap_s=3600)
+    assert signing(first, second, third) == [True, True, True]
+    clock.advance(3601)
+    # Ten minutes are over: what was told once is not told again.
+    with pytest.raises(Stale):
+        rotate(2, overlap_s=3600)
+    assert signing(first, second, third) == [True, False, True]
+    clock.advance(86_400)
+    assert signing(first, second, third) == [False, False, True]
+    latest = [third, *(rotate(version) for version in range(3, 7))]
+    with pytest.raises(Conflict):
+        rotate(7)
+    assert signing(*latest) == [True] * 5
+    assert signing(*latest, rotate(7, overlap_s=0)) == [False] * 5 + [True]
 
 
 def test_a_chat_gets_a_line_that_mentions_nobody_and_whose_link_decides_nothing(
@@ -174,7 +203,7 @@ def test_a_removed_hook_gets_nothing_that_waits(hook, office, receiver):
     remove_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]))
     assert posted(receiver) == []
     with pytest.raises(NotFound):
-        rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]))
+        rotate_hook(actor=office.admin, hook_id=uuid.UUID(hook["hook_id"]), expected_version=1)
 
 
 def test_what_makes_no_hook_changes_nothing(hook, office, receiver, tenant):

@@ -102,23 +102,30 @@ SELECT (SELECT count(*) FROM qd_approval WHERE tenant_id = %(tenant)s AND assign
 SELECT qd_tell_approval(a, %s) FROM qd_approval a WHERE a.id = %s;
 
 -- name: hook_insert
-INSERT INTO qd_approval_hook (id, tenant_id, url, format, events, secret_version, created_by, created_at)
-VALUES (%s, %s, %s, %s, %s::jsonb, 1, %s, qd_now())
+INSERT INTO qd_approval_hook (id, tenant_id, url, format, events, secret_version, old_secrets, created_by, created_at)
+VALUES (%s, %s, %s, %s, %s::jsonb, 1, '[]', %s, qd_now())
 ON CONFLICT (tenant_id, url) WHERE removed_at IS NULL DO NOTHING RETURNING id;
 
 -- name: hook_remove
 UPDATE qd_approval_hook SET removed_at = qd_now() WHERE id = %s AND removed_at IS NULL RETURNING id;
 
+-- name: hook_lock
+SELECT secret_version, old_secrets, rotation FROM qd_approval_hook WHERE id = %s AND removed_at IS NULL FOR NO KEY UPDATE;
+
 -- name: hook_rotate
--- The secret before signs too for so long, so that the receiver can take the new one over meanwhile.
-UPDATE qd_approval_hook SET secret_version = secret_version + 1, old_until = qd_now() + make_interval(secs => %s)
-WHERE id = %s AND removed_at IS NULL RETURNING secret_version, old_until;
+-- Each earlier secret signs for as long as was said, so that the receiver can take the new one over meanwhile.
+UPDATE qd_approval_hook SET secret_version = secret_version + 1, old_secrets = %s::jsonb, rotation = %s::jsonb WHERE id = %s;
 
 -- name: hook_for_message
-SELECT url, format, secret_version, old_until > qd_now() FROM qd_approval_hook WHERE id = %s AND removed_at IS NULL;
+SELECT url, format, secret_version, ARRAY(
+  SELECT (o ->> 'version')::int FROM jsonb_array_elements(old_secrets) o
+  WHERE (o ->> 'until')::timestamptz > qd_now() ORDER BY 1 DESC)
+FROM qd_approval_hook WHERE id = %s AND removed_at IS NULL;
 
 -- name: hooks
-SELECT id, url, format, events, old_until, created_by, created_at FROM qd_approval_hook
+SELECT id, url, format, events, secret_version,
+  (SELECT max((o ->> 'until')::timestamptz) FROM jsonb_array_elements(old_secrets) o) AS old_until, created_by, created_at
+FROM qd_approval_hook
 WHERE removed_at IS NULL ORDER BY created_at, id LIMIT 100;
 
 -- name: approval_note

@@ -28,7 +28,7 @@ def post(webhook: Webhook) -> None:
     if not host_allowed(webhook.url):
         raise WebhookRefused("The host is not among QUARTERDECK_WEBHOOK_HOSTS.")
     now = datetime.now(UTC)
-    secrets = [webhook.secret] if webhook.old_secret is None else [webhook.secret, webhook.old_secret]
+    secrets = [webhook.secret, *webhook.old_secrets]
     text = webhook.body.decode()
     signature = " ".join(Signer(one).sign(msg_id=webhook.message_id, timestamp=now, data=text) for one in secrets)
     headers = {
