@@ -48,6 +48,11 @@ def told(tx: Tx, payload: dict[str, Any]) -> Webhook | None:
     )
 
 
+def destination(payload: dict[str, Any]) -> str:
+    """Name the hook that an event is for."""
+    return f"hook:{payload['hook_id']}"
+
+
 def _standard(payload: dict[str, Any], row: dict[str, Any], link: str) -> bytes:
     """Return the body: what never changes of the request, and how it stood at the moment of the event."""
     then = dict(payload["then"])

@@ -40,7 +40,7 @@ def connect() -> None:
     seams.register_send_listener("approvals", _called("gate", "on_sent"))
     seams.register_hold_listener("approvals", _called("requests", "on_holds"))
     seams.register_composer(ASKED, _called("mails", "asked"))
-    seams.register_composer(EVENT, _called("hooks", "told"))
+    seams.register_composer(EVENT, _called("hooks", "told"), _called("hooks", "destination"))
     seams.register_duty("approvals_expire", _called("duties", "expire_requests"), _DUTY_SECONDS)
     seams.register_duty("approvals_remind", _called("duties", "remind"), _DUTY_SECONDS)
     seams.register_bench("approval", _called("bench_onward", "approval"))

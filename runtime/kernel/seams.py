@@ -102,6 +102,8 @@ CaseListener = Callable[[Any, Sequence[CaseNeed]], None]
 SendListener = Callable[[Any, Sequence[tuple[Any, GateAnswer]]], None]
 # Makes a message of the outbox into what is sent, when it is sent; None: it is no longer worth sending.
 Composer = Callable[[Any, dict[str, Any]], Any]
+# Names where a message goes, by its payload; None: it is a mail. One that fails holds up the messages for it alone.
+Destination = Callable[[dict[str, Any]], str | None]
 # A handler gets one event row (dict); it must be idempotent: events are delivered at least once.
 Handler = Callable[[dict[str, Any]], None]
 
@@ -111,6 +113,7 @@ _hold_listeners: dict[str, HoldListener] = {}
 _case_listeners: dict[str, CaseListener] = {}
 _duties: dict[str, Duty] = {}
 _composers: dict[str, Composer] = {}
+_destinations: dict[str, Destination] = {}
 _subscribers: dict[str, Handler] = {}
 _subjects: dict[str, Callable[..., Any]] = {}
 _verbs: dict[str, str] = {}
@@ -186,14 +189,24 @@ def duties() -> list[Duty]:
     return list(_duties.values())
 
 
-def register_composer(topic: str, composer: Composer) -> None:
-    """Say how a message of ``topic`` in the outbox is made into what is sent."""
+def register_composer(topic: str, composer: Composer, destination: Destination | None = None) -> None:
+    """Say how a message of ``topic`` in the outbox is made into what is sent, and where it goes.
+
+    ``destination`` names that from the payload alone; without one all of the topic are mails.
+    """
     _composers[topic] = composer
+    if destination is not None:
+        _destinations[topic] = destination
 
 
 def composer_of(topic: str) -> Composer:
     """Return who makes messages of ``topic``. Raises KeyError when nobody does."""
     return _composers[topic]
+
+
+def destination_of(topic: str, payload: dict[str, Any]) -> str | None:
+    """Return the name of where a message goes; None: it is a mail. Raises whatever who registered it raises."""
+    return _destinations[topic](payload) if topic in _destinations else None
 
 
 def subscribe(name: str, handler: Handler) -> None:

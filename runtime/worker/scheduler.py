@@ -44,7 +44,7 @@ class Duty:
     """A duty and when it is next due (monotonic seconds).
 
     One that waits for others (a mail server, a webhook) runs ``apart``, in a thread of its own: timers and leases do
-    not wait for it.
+    not wait for it. ``close`` ends what it began, and the process does not end before that.
     """
 
     name: str
@@ -53,11 +53,12 @@ class Duty:
     next_at: float = 0.0
     apart: bool = False
     failures: int = 0
+    close: Callable[[], object] | None = None
 
 
 def duties() -> list[Duty]:
     """Return the duties of this process, fresh."""
-    poll = conf().poll_seconds
+    poll, relay = conf().poll_seconds, outbox.new_relay()
     return [
         Duty("timers", timers.fire_timers, poll),
         Duty("deadlines", timers.enforce_deadlines, poll),
@@ -71,7 +72,7 @@ def duties() -> list[Duty]:
         Duty("layouts", layouts.Artist().run_once, 2 * poll),
         Duty("gates", gates.Turnstile().run_once, poll),
         Duty("stops", stops.Releaser().run_once, poll),
-        Duty("outbox", outbox.deliver, poll, apart=True),
+        Duty("outbox", relay.run_once, poll, apart=True, close=relay.close),
         Duty("alerts", alerts.evaluate, 5 * poll),
         Duty("stranded", stranded.mend_stranded, 30 * poll),
         Duty("artifacts", storage.purge_artifacts, 60 * poll),
@@ -85,10 +86,15 @@ def duties() -> list[Duty]:
 def run(stop: threading.Event, *, only: list[Duty] | None = None) -> None:
     """Run the duties until told to stop; a duty that fails is logged and tried again at its next turn."""
     mine = only if only is not None else duties()
+    waited_for = []
     for duty in mine:
         if duty.apart:
-            threading.Thread(target=_loop, args=(stop, [duty]), name=duty.name, daemon=True).start()
+            thread = threading.Thread(target=_loop, args=(stop, [duty]), name=duty.name, daemon=True)
+            thread.start()
+            waited_for += [thread] if duty.close else []
     _loop(stop, [duty for duty in mine if not duty.apart])
+    for thread in waited_for:
+        thread.join()
 
 
 def _loop(stop: threading.Event, mine: list[Duty]) -> None:
@@ -100,6 +106,9 @@ def _loop(stop: threading.Event, mine: list[Duty]) -> None:
                 _turn(duty)
         told = _tell(told, mine)
         stop.wait(max(_SHORTEST, min((duty.next_at for duty in mine), default=now + 1.0) - time.monotonic()))
+    for duty in mine:
+        if duty.close:
+            duty.close()
 
 
 def _tell(told: str | None, mine: list[Duty]) -> str | None:

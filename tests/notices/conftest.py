@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -49,7 +51,7 @@ def mailbox(settings) -> list[Any]:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes webhooks; answers what it is told to."""
+    """Takes webhooks; answers what it is told to, once ``answering`` is set, a byte at a time if it ``drips``."""
 
     daemon_threads = True
 
@@ -57,6 +59,8 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: list[int] = []
         self.taken: list[tuple[dict[str, str], bytes]] = []
+        self.answering, self.drips, self.lock = threading.Event(), False, threading.Lock()
+        self.answering.set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -72,8 +76,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        self.server.taken.append(({name.lower(): value for name, value in self.headers.items()}, body))
-        status = self.server.answers.pop(0) if self.server.answers else 204
+        with self.server.lock:
+            self.server.taken.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            status = self.server.answers.pop(0) if self.server.answers else 204
+        self.server.answering.wait()
+        if self.server.drips:
+            with suppress(OSError):
+                while True:
+                    self.connection.sendall(b"x")
+                    time.sleep(0.01)
         self.send_response(status)
         if status in (301, 302):
             self.send_header("location", f"http://{self.server.host}/elsewhere")
@@ -86,4 +97,15 @@ def receiver() -> Iterator[Receiver]:
     """A receiver of webhooks."""
     receiver = Receiver()
     yield receiver
+    receiver.answering.set()
     receiver.shutdown()
+
+
+@pytest.fixture
+def silent() -> Iterator[Receiver]:
+    """A receiver that accepts and does not answer until its ``answering`` is set."""
+    silent = Receiver()
+    silent.answering.clear()
+    yield silent
+    silent.answering.set()
+    silent.shutdown()

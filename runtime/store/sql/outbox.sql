@@ -1,6 +1,17 @@
 -- name: due_messages
 SELECT tenant_id, id FROM qd_due_messages(%s);
 
+-- name: messages_due
+-- What of these is still due, for whoever brings them to their destinations; old: its budget of time is spent.
+SELECT id, topic, payload, attempts > 0, created_at, qd_now() - created_at > make_interval(secs => %s) FROM qd_outbox
+WHERE id = ANY(%s) AND sent_at IS NULL AND (claimed_until IS NULL OR claimed_until <= qd_now())
+ORDER BY attempts > 0, created_at, id;
+
+-- name: messages_wait
+-- They wait for their destination: no try of their own is spent.
+UPDATE qd_outbox SET claimed_until = qd_now() + make_interval(secs => %s), error = coalesce(%s, error)
+WHERE id = ANY(%s) AND sent_at IS NULL AND (claimed_until IS NULL OR claimed_until <= qd_now());
+
 -- name: message_claim
 -- Whoever claims it sends it; a sender that dies leaves it to the next after the claim's time.
 UPDATE qd_outbox SET claimed_until = qd_now() + make_interval(secs => %s), attempts = attempts + 1

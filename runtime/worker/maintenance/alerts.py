@@ -169,9 +169,9 @@ def _tell(tx: Tx) -> int:
     targets = tx.rows("notice_targets")
     now = tx.now()
     for alert_id, rule in due:
-        wanted = [row[0] for row in targets if _wants(row[3], rule)]
-        for target_id in wanted if targets else [None]:
-            payload = {"alert_id": str(alert_id), "target_id": str(target_id) if target_id else None}
+        wanted = [(row[0], row[1]) for row in targets if _wants(row[3], rule)]
+        for target_id, kind in wanted if targets else [(None, "mail")]:
+            payload = {"alert_id": str(alert_id), "target_id": str(target_id) if target_id else None, "kind": kind}
             tx.send("outbox_insert", (uuid7(), tx.tenant_id, uuid7(), TOPIC, orjson.dumps(payload).decode(), now))
     return len(due)
 
@@ -195,6 +195,12 @@ def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
     if target is None:
         return None
     return _mail([target[1]], row, link) if target[0] == "mail" else _webhook(target_id, target[1], row, link)
+
+
+def destination(payload: dict[str, Any]) -> str | None:
+    """Name the webhook that an alert is told to; None: it is told by mail."""
+    mail = payload["target_id"] is None or payload.get("kind") == "mail"
+    return None if mail else f"target:{payload['target_id']}"
 
 
 def _mail(to: list[str], row: tuple[Any, ...], link: str) -> Mail:
@@ -229,4 +235,4 @@ def _shown(row: tuple[Any, ...]) -> list[dict[str, Any]]:
     return value
 
 
-seams.register_composer(TOPIC, compose)
+seams.register_composer(TOPIC, compose, destination)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -31,9 +31,16 @@ _left_alone: dict[str, dict[uuid.UUID, float]] = defaultdict(dict)
 
 
 def due(
-    duty: str, query: str, most: int, params: tuple[Any, ...] = (), using: str = "default"
+    duty: str,
+    query: str,
+    most: int,
+    params: tuple[Any, ...] = (),
+    using: str = "default",
+    *,
+    skip: Collection[uuid.UUID] = (),
 ) -> list[tuple[Any, ...]]:
-    """Return about ``most`` rows (tenant, run, …) of a duty's query, without the runs it leaves alone for now.
+    """Return about ``most`` rows (tenant, run, …) of a duty's query, without the runs it leaves alone for now
+    and those to ``skip``.
 
     However many rows those have, what lies behind them gets its turn. The query takes ``params``, then how many rows.
     """
@@ -44,7 +51,7 @@ def due(
     while True:
         with plain_tx(using=using) as tx:
             rows = tx.rows(query, (*params, limit))
-        found = [row for row in rows if row[1] not in apart]
+        found = [row for row in rows if row[1] not in apart and row[1] not in skip]
         if len(rows) < limit or len(found) >= max(1, most // 2) or limit >= most * _WIDEST:
             return found[:most]
         limit *= 4

@@ -2,12 +2,14 @@
 
 Sent at least once: a message is claimed for a while in a short transaction, composed, sent outside of any, and marked
 by whoever still holds the claim. Its failure fails nothing else: it is tried again, less and less often, within a
-budget of attempts and time. What cannot be made or sent at all goes to quarantine with its reason (C2.6).
+budget of attempts and time, and what is slow or silent holds up its own destination alone (``relay``). What cannot be
+made or sent at all goes to quarantine with its reason (C2.6).
 """
 
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from smtplib import SMTPException
 from typing import Any
 
@@ -20,12 +22,12 @@ from runtime.kernel.errors import Unavailable
 from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
 from runtime.store.tx import tenant_tx
-from runtime.worker.maintenance.each import attempt_due
+from runtime.worker.maintenance.relay import Relay, Sent
 from runtime.worker.maintenance.webhooks import WebhookRefused, post
 
 log = structlog.get_logger(__name__)
 
-_BATCH = 50
+_BATCH = 200
 _CLAIM_SECONDS = 120
 # The budget of one message. A message that cannot even be made is no matter of patience.
 MAX_ATTEMPTS, MAX_AGE_SECONDS = 10, 24 * 3600.0
@@ -33,36 +35,52 @@ POISON_ATTEMPTS = 3
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 3600.0
 
 
+def new_relay() -> Relay:
+    """Return a relay for what is due; whoever starts it closes it."""
+    return Relay(_deliver_one, page=_BATCH, max_age_s=MAX_AGE_SECONDS)
+
+
 def deliver() -> dict[str, int]:
-    """Send what is due; returns counts of sent, dropped (no longer worth sending), failed and given_up."""
-    counts = {"sent": 0, "dropped": 0, "failed": 0, "given_up": 0}
-
-    def one(tenant_id: uuid.UUID, message_id: uuid.UUID) -> int:
-        counts[_deliver_one(tenant_id, message_id)] += 1
-        return 1
-
-    attempt_due("outbox", "due_messages", _BATCH, one)
-    return {name: count for name, count in counts.items() if count}
+    """Send what is due and wait for it; returns counts of sent, dropped (no longer worth sending), failed, given_up."""
+    relay = new_relay()
+    try:
+        relay.run_once()
+        return relay.wait()
+    finally:
+        relay.close()
 
 
-def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID) -> str:
+def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID, unsent: str, their_wait: float) -> Sent:
+    """Claim a message, make it, send it and mark it, unless it is given up ``unsent`` for that reason."""
     with tenant_tx(tenant_id) as tx:
         row = tx.one("message_claim", (_CLAIM_SECONDS, message_id, MAX_AGE_SECONDS))
     if row is None:
-        return "dropped"
+        return Sent()
     topic, payload, attempts, _schema_version, old = row
-    problem, poison, parts = "", False, []
-    try:
-        parts = _compose(tenant_id, topic, orjson.loads(payload) if isinstance(payload, str | bytes) else payload)
-    except Unavailable:
-        raise  # the claim runs out by itself
-    except Exception as trouble:  # one message that cannot be made must not stop the others
-        log.exception("a message cannot be made", message=str(message_id), topic=topic)
-        problem, poison = f"cannot be made: {type(trouble).__name__}: {trouble}"[:500], True
+    parts, problem, poison, away = [], unsent, False, False
+    if not unsent:
+        try:
+            parts = _compose(tenant_id, topic, orjson.loads(payload) if isinstance(payload, str | bytes) else payload)
+        except Unavailable:
+            raise  # the claim runs out by itself
+        except Exception as trouble:  # one message that cannot be made must not stop the others
+            log.exception("a message cannot be made", message=str(message_id), topic=topic)
+            problem, poison = f"cannot be made: {type(trouble).__name__}: {trouble}"[:500], True
     for part in parts:
-        problem = _send(part) or problem
+        wrong, its_away = _send(part)
+        problem, away = wrong or problem, away or its_away
     given_up = bool(problem) and (attempts >= (POISON_ATTEMPTS if poison else MAX_ATTEMPTS) or old)
     wait = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2.0 ** (attempts - 1))
+    now = _mark(tenant_id, (topic, message_id, attempts), problem, given_up, max(wait, their_wait) if away else wait)
+    outcome = "given_up" if given_up else "failed" if problem else "sent" if parts else "dropped"
+    return Sent(outcome, problem if away else "", now)
+
+
+def _mark(
+    tenant_id: uuid.UUID, claim: tuple[str, uuid.UUID, int], problem: str, given_up: bool, wait: float
+) -> datetime:
+    """Write down what became of a claimed message (topic, id, attempts), if the claim is still ours; returns when."""
+    topic, message_id, attempts = claim
     with tenant_tx(tenant_id) as tx:
         if given_up:
             tx.send("quarantine_insert", (uuid7(), problem, message_id, attempts))
@@ -71,10 +89,10 @@ def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID) -> str:
             tx.send("message_done", (problem or None, message_id, attempts))
         else:
             tx.send("message_failed", (problem, wait, message_id, attempts))
+        now = tx.now()
     if given_up:
         log.error("a message goes to quarantine", message=str(message_id), topic=topic, problem=problem)
-        return "given_up"
-    return "failed" if problem else "sent" if parts else "dropped"
+    return now
 
 
 def _poison(topic: str, problem: str, attempts: int) -> seams.CaseNeed:
@@ -99,17 +117,17 @@ def _compose(tenant_id: uuid.UUID, topic: str, payload: dict[str, Any]) -> list[
     return [] if made is None else made if isinstance(made, list) else [made]
 
 
-def _send(part: Mail | Webhook) -> str:
-    """Send one; return what went wrong, or an empty string."""
+def _send(part: Mail | Webhook) -> tuple[str, bool]:
+    """Send one; return what went wrong (or an empty string), and whether its webhook takes no other message either."""
     try:
         if isinstance(part, Webhook):
             post(part)
-            return ""
+            return "", False
         several = len(part.to) > 1
         EmailMessage(part.subject, part.text, to=[] if several else part.to, bcc=part.to if several else []).send()
     except (OSError, SMTPException, WebhookRefused, ValueError) as problem:
-        return f"{type(problem).__name__}: {problem}"[:500]
+        return f"{type(problem).__name__}: {problem}"[:500], isinstance(problem, WebhookRefused) and problem.away
     except Exception as problem:  # whatever a backend raises counts as a try, so that its message is given up one day
         log.exception("a message cannot be sent")
-        return f"{type(problem).__name__}: {problem}"[:500]
-    return ""
+        return f"{type(problem).__name__}: {problem}"[:500], False
+    return "", False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,10 +19,22 @@ from runtime.tools.contract import is_closed_address
 from runtime.tools.egress import refused
 
 _TIMEOUT_SECONDS = 10.0
+# The whole of a post: a receiver that answers a byte at a time keeps within each of the timeouts above.
+_WHOLE_SECONDS = 15.0
+_LATE = f"The receiver took longer than {_WHOLE_SECONDS:g} seconds."
+# Answers that are about this message and not about the receiver.
+_THIS_MESSAGE = (400, 413, 422)
 
 
 class WebhookRefused(Exception):
-    """The receiver did not take it, or it may not be sent there (any more)."""
+    """The receiver did not take it, or it may not be sent there (any more).
+
+    ``away``: it takes no other message now either; otherwise it answers, and it is this one that it does not take.
+    """
+
+    def __init__(self, detail: str, *, away: bool = True) -> None:
+        super().__init__(detail)
+        self.away = away
 
 
 def post(webhook: Webhook) -> None:
@@ -38,24 +52,53 @@ def post(webhook: Webhook) -> None:
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": signature,
     }
+    guard = _Guard(webhook.url)
     try:
-        with httpx2.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, follow_redirects=False) as client:
-            trace = {"trace": partial(_look_at_address, webhook.url)}
+        # A client of its own for each post: none is shared between threads.
+        with guard, httpx2.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, follow_redirects=False) as client:
+            trace = {"trace": guard.look}
             with client.stream("POST", webhook.url, content=webhook.body, headers=headers, extensions=trace) as answer:
                 status = answer.status_code
     except httpx2.HTTPError as problem:
-        raise WebhookRefused(f"{type(problem).__name__}: {problem}") from problem
+        raise WebhookRefused(_LATE if guard.over else f"{type(problem).__name__}: {problem}") from problem
     if not 200 <= status < 300:
-        raise WebhookRefused(f"The receiver answered {status}.")
+        raise WebhookRefused(f"The receiver answered {status}.", away=status not in _THIS_MESSAGE)
 
 
-def _look_at_address(url: str, event: str, info: dict[str, Any]) -> None:
-    """Refuse a name that leads to a closed or private address, as for tools, before anything is sent there."""
-    if event == "connection.connect_tcp.complete":
+class _Guard:
+    """Looks where one post leads before anything is sent there, and ends a post that takes too long as a whole."""
+
+    def __init__(self, url: str) -> None:
+        self.over = False
+        self._url = url
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(_WHOLE_SECONDS, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Guard:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self._timer.cancel()
+
+    def look(self, event: str, info: dict[str, Any]) -> None:
+        """Refuse a name that leads to a closed or private address, as for tools."""
         stream = info.get("return_value")
-        address = stream.get_extra_info("server_addr") if stream is not None else None
-        if address and (why := address_refused(url, str(address[0]))) is not None:
+        if stream is None or event not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            return
+        self._socket = stream.get_extra_info("socket")
+        if self.over:
+            raise WebhookRefused(_LATE)
+        address = stream.get_extra_info("server_addr")
+        if address and (why := address_refused(self._url, str(address[0]))) is not None:
             raise WebhookRefused(why)
+
+    def _end(self) -> None:
+        self.over = True
+        if (open_socket := self._socket) is not None:
+            with suppress(OSError):  # shut, not closed: the post's own thread sees the end and closes it
+                socket.socket.shutdown(open_socket, socket.SHUT_RDWR)
 
 
 def address_refused(url: str, address: str) -> str | None:
