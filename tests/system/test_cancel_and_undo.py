@@ -32,9 +32,11 @@ def sent(desk: Any, run_id: uuid.UUID) -> bool:
 
 
 @pytest.mark.req("C5.5", "C1.4")
-def test_a_tool_that_listens_puts_things_in_order_and_the_run_is_cancelled(stack, desk, tmp_path):
+@pytest.mark.parametrize("runs", ["thread", "process"])
+def test_a_tool_that_listens_puts_things_in_order_and_the_run_is_cancelled(stack, desk, tmp_path, runs):
     log = tmp_path / "log"
-    reference = desk.tool(python_tool("listening", writes=True))
+    config = {"entry_point": "test.listening", "kill_grace_s": 20}
+    reference = desk.tool(python_tool("listening", runs=runs, writes=True, config=config))
     run_id = desk.submit(desk.workflow(node("a", reference, input={"log": str(log)}), node("b", "core.noop@1", "a")))
     until(lambda: log.exists() and "started" in log.read_text(), 20, "a call under way")
     assert cancel_run(actor=desk.actor, run_id=run_id, reason="stop")["status"] == "cancelling"

@@ -161,13 +161,34 @@ def test_a_thread_that_hears_nothing_is_left_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("runs", ["thread", "process"])
 def test_cancel_is_heard(runs: str, tmp_path: Path) -> None:
     cancel, log = threading.Event(), tmp_path / "log"
-    contract = python_contract("listening", runs=runs, writes=True)
+    contract = python_contract("listening", runs=runs, writes=True, config={"kill_grace_s": 20})
     thread, results = in_background(CallRequest(tool=contract, arguments={"log": str(log)}, cancel=cancel))
     lines(log, 1)
     cancel.set()
     result = result_of(thread, results)
     assert lines(log, 2) == ["started", "tidied up"]
-    assert result.error_class == "cancelled"
+    assert (result.kind, result.error_class) == ("refused", "cancelled"), "it says itself that nothing was applied"
+
+
+@pytest.mark.parametrize("runs", ["thread", "process"])
+@pytest.mark.req("C5.5")
+def test_a_tool_that_is_done_when_it_hears_of_the_cancel_is_believed(runs: str, tmp_path: Path) -> None:
+    cancel, log = threading.Event(), tmp_path / "log"
+    contract = python_contract("finishing", runs=runs, writes=True, config={"kill_grace_s": 20})
+    thread, results = in_background(CallRequest(tool=contract, arguments={"log": str(log)}, cancel=cancel))
+    lines(log, 1)
+    cancel.set()
+    result = result_of(thread, results)
+    assert (result.kind, result.value) == ("ok", {"done": True})
+
+
+@pytest.mark.parametrize("runs", ["thread", "process"])
+def test_a_tool_that_did_nothing_by_its_deadline_may_be_called_again(runs: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    contract = python_contract("listening", runs=runs, writes=True, config={"kill_grace_s": 20})
+    result = run(contract, {"log": str(log)}, deadline_monotonic=time.monotonic() + patient(4))
+    assert lines(log, 2) == ["started", "tidied up"]
+    assert (result.kind, result.error_class, result.sent) == ("absent", "timeout", True)
 
 
 def test_cancel_before_the_call_sends_nothing() -> None:

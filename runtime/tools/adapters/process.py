@@ -66,6 +66,7 @@ class _Child:
         self.stderr = bytearray()
         self.gone = False
         self.sent = False
+        self.ends_at: float | None = None  # when it is killed; set once it was asked to end
 
     def start(self) -> None:
         try:
@@ -124,12 +125,26 @@ class _Child:
         self._write(b"go\n")
 
     def answer(self) -> Answer:
-        line = self._line()
+        """Return what the tool answered. Raises Failed; one that was stopped may still say what became of its call."""
+        try:
+            line = self._line()
+        except Failed as stopped:
+            if not self._has_last_word(stopped.error_class):
+                raise
+            try:
+                return self._read(self._taken())
+            except Failed as told:
+                if stopped.error_class == "timeout" and told.error_class == "cancelled":
+                    told.error_class = "timeout"  # it stopped because its time was over
+                raise told from stopped
         if line is None:
             code = self.process.wait(timeout=5)
             raise Failed(
                 "internal", f"The tool's process ended with {code}. {self._last_words()}", sent=True, code="died"
             )
+        return self._read(line)
+
+    def _read(self, line: bytes) -> Answer:
         try:
             reply: dict[str, Any] = canonical.parse_strict(line, max_bytes=self.limit, max_depth=200)
         except InvalidJSON as error:
@@ -146,12 +161,33 @@ class _Child:
             if self.gone:
                 return None
             self._check_time()
-            for key, _ in self.selector.select(min(_SLICE_S, max(0.0, self.deadline - time.monotonic()))):
-                self._receive(cast(IO[bytes], key.fileobj))
-            if len(self.buffer) > self.limit:
-                raise Failed(
-                    "oversize", f"The answer is larger than {self.contract.max_result_bytes} bytes.", sent=True
-                )
+            self._hear(min(_SLICE_S, max(0.0, self.deadline - time.monotonic())))
+        return self._taken()
+
+    def _has_last_word(self, reason: str) -> bool:
+        """Ask the tool to end and wait for its answer, no longer than its grace; tell whether there is one.
+
+        A tool that hears of the end may know that it did nothing, or that it was done by then (C5.5).
+        """
+        if not self.sent or reason not in ("cancelled", "timeout"):
+            return False
+        ends_at = self._ask_to_end()
+        while b"\n" not in self.buffer and not self.gone and (left := ends_at - time.monotonic()) > 0:
+            ended = self.process.poll() is not None  # what it started may hold the pipe open
+            self._hear(0 if ended else min(_SLICE_S, left))
+            if ended:
+                break
+        return b"\n" in self.buffer
+
+    def _hear(self, seconds: float) -> None:
+        """Take what the child writes within this time. Raises Failed when it is too much."""
+        for key, _ in self.selector.select(seconds):
+            self._receive(cast(IO[bytes], key.fileobj))
+        if len(self.buffer) > self.limit:
+            raise Failed("oversize", f"The answer is larger than {self.contract.max_result_bytes} bytes.", sent=True)
+
+    def _taken(self) -> bytes:
+        """Take the line that is there."""
         line, _, rest = self.buffer.partition(b"\n")
         self.buffer = rest
         return bytes(line)
@@ -199,14 +235,21 @@ class _Child:
         if process is None:
             return
         if process.poll() is None and self.sent and b"\n" not in self.buffer:
-            self._signal(signal.SIGTERM)
+            ends_at = self._ask_to_end()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(self.contract.config.get("kill_grace_s", 1.0))
+                process.wait(max(0.0, ends_at - time.monotonic()))
         self._signal(signal.SIGKILL)
         process.wait()
         self.selector.close()
         for pipe in (process.stdin, process.stdout, process.stderr):
             pipe.close()
+
+    def _ask_to_end(self) -> float:
+        """Ask the whole group to end, once; return when its grace is over, on the clock of ``time.monotonic()``."""
+        if self.ends_at is None:
+            self._signal(signal.SIGTERM)
+            self.ends_at = time.monotonic() + self.contract.config.get("kill_grace_s", 1.0)
+        return self.ends_at
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # the group is gone

@@ -65,6 +65,13 @@ def listening(arguments: dict[str, Any], context: CallContext) -> dict[str, Any]
     raise ToolError("stopped", error_class="cancelled", applied=False)
 
 
+def finishing(arguments: dict[str, Any], context: CallContext) -> dict[str, Any]:
+    """Wait, and bring it to its end when cancelled."""
+    _note(arguments, "started")
+    context.cancel.wait(60)
+    return {"done": True}
+
+
 def family(arguments: dict[str, Any]) -> dict[str, Any]:
     """Start a child of its own and hang."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
