@@ -8,7 +8,9 @@ Where the suite and the product differ the product stays as it is, and this is h
 
 - a rejected action fails its step here; a run in which nothing else failed is "completed" there;
 - an effect that cannot be told is a step in state unknown with an open run here, an ended run there;
-- after a proof of absence the tool is called again by itself here; there that waits for the replay, so the effect does.
+- after a proof of absence the tool is called again by itself here; there that waits for the replay, so the effect does;
+- the suite's receipts are taken down by the adapter from the API's answers: the product's own audit has other words;
+- a call that is stopped has to say that nothing was applied, else its run waits for a person: the sentinel says so.
 """
 
 from __future__ import annotations
@@ -268,7 +270,7 @@ class Handle(RunHandle):
         try:
             evidence = await asyncio.wait_for(self._settled(operation, known), timeout_seconds)
         except TimeoutError:
-            known.open = False
+            known.close()
             self._receipt(AuditEvent.RECONCILIATION_TIMED_OUT, known.action)
             return ReconciliationEvidence(
                 action_id, ReconciliationStatus.UNAVAILABLE, action_digest(known.action), detail="the lookup timed out"
@@ -291,12 +293,25 @@ class Handle(RunHandle):
             ReconciliationStatus.NOT_COMMITTED: ("absent", "intended", "sent"),
             ReconciliationStatus.CONFLICT: ("needs_human",),
         }
-        await self._adapter.operator.post(f"operations/{operation}/query/", {"reason": "the suite asks"})
+        asked = False
         while True:
+            if not asked:
+                asked = await self._ask(operation)
             told = await self._adapter.operator.get(f"operations/{operation}/")
             if known.evidence is not None and told["status"] in wanted.get(known.evidence.status, ()):
                 return known.evidence
             await asyncio.sleep(_EVERY)
+
+    async def _ask(self, operation: str) -> bool:
+        """Let the product ask; it may just have done so by itself, before the books were open, and says so."""
+        try:
+            await self._adapter.operator.post(f"operations/{operation}/query/", {"reason": "the suite asks"})
+        except RuntimeError as refused:
+            if "asked_too_soon" not in str(refused):
+                raise
+            await asyncio.sleep(0.5)
+            return False
+        return True
 
     async def replay(self) -> RunHandle:
         handle = Handle(self._adapter, self._logical, self._actions, self._effect, self._key, self._task)
@@ -311,6 +326,8 @@ class Handle(RunHandle):
         return self._effect.journal.receipts(run_id=self._logical)
 
     async def close(self) -> None:
+        for action in self._actions:
+            self._adapter.harness.known[action.action_id].close()
         run = await self._adapter.agent.get(f"runs/{self._run}/")
         if run["status"] not in _ENDED and not run.get("cancel_requested"):
             try:

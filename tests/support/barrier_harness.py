@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -26,6 +26,7 @@ class Known:
     open: bool = False
     evidence: ReconciliationEvidence | None = None
     calls: list[Future[Any]] = field(default_factory=list)
+    lookups: list[Future[ReconciliationEvidence]] = field(default_factory=list)
     replayed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def do(self, action: ActionRequest) -> str:
@@ -33,6 +34,12 @@ class Known:
         if self.evidence is not None and self.evidence.status is ReconciliationStatus.NOT_COMMITTED:
             await self.replayed.wait()
         return await self.effect(action)
+
+    def close(self) -> None:
+        """Close the books, also for who is looking: the suite takes them away with its scenario."""
+        self.open = False
+        for lookup in self.lookups:
+            lookup.cancel()
 
     @property
     def going(self) -> bool:
@@ -103,7 +110,11 @@ class Harness:
         if not known.open:
             return {"unavailable": True}
         asking = asyncio.run_coroutine_threadsafe(known.effect.reconcile(known.action), known.loop)
-        evidence = asking.result(60)
+        known.lookups.append(asking)
+        try:
+            evidence = asking.result()
+        except CancelledError:
+            return {"unavailable": True}
         known.evidence = evidence
         if evidence.status is ReconciliationStatus.UNAVAILABLE:
             return {"unavailable": True}

@@ -24,16 +24,16 @@ LOOKUP = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.timeout(900)
 @pytest.mark.req("C5.3", "C5.4", "C5.5", "C5.6", "A7.2")
 def test_every_scenario_passes_and_none_is_skipped(stack, desk, tmp_path):
     pytest.importorskip("agentbarrier")
     query = desk.tool(python_tool("sentinel_found"))
     retry = {"max_attempts": 3, "initial_s": 0.1, "max_s": 1}
-    desk.tool(
-        python_tool("sentinel", runs="process", writes=True, recovery="query", query=query, lookup=LOOKUP, retry=retry)
-    )
+    config = {"entry_point": "test.sentinel", "kill_grace_s": 20}
+    asked = {"recovery": "query", "query": query, "lookup": LOOKUP, "retry": retry, "config": config}
+    desk.tool(python_tool("sentinel", runs="process", writes=True, **asked))
     with Web(stack.database) as web:
         environment = {
             **os.environ,
@@ -43,7 +43,7 @@ def test_every_scenario_passes_and_none_is_skipped(stack, desk, tmp_path):
         }
         report = tmp_path / "report.json"
         command = [sys.executable, "-m", "agentbarrier", "verify", "tests.support.barrier:Adapter", "--strict-skips"]
-        command += ["--json", str(report), "--settle", "0.5", "--operation-timeout", "60", "--tool-timeout", "8"]
+        command += ["--json", str(report), "--settle", "0.5", "--operation-timeout", "60", "--tool-timeout", "15"]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=800, check=False
         )
