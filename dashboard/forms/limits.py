@@ -27,7 +27,7 @@ def _number(label: Any, hint: Any = "") -> forms.IntegerField:
 class LimitForm(forms.Form):
     """What is bounded and by how much; ``version`` is that of the limit that was shown, 0 where none was."""
 
-    version = forms.IntegerField(widget=forms.HiddenInput, min_value=0, initial=0)
+    version = forms.IntegerField(widget=forms.HiddenInput, min_value=0, max_value=2**31 - 1, initial=0)
     scope = forms.ChoiceField(
         label=gettext_lazy("Bound"),
         choices=[

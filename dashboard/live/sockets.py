@@ -127,7 +127,7 @@ class RunSocket(AsyncWebsocketConsumer):
                 await self._read(_after(message.get("after")))
             else:
                 raise BadInput("A message is an ack or a read.")
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, RecursionError):
             await self._refuse(BadInput("The message is not JSON that is understood here."))
         except QuarterdeckError as problem:
             await self._refuse(problem)

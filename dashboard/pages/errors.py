@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 from django.contrib.auth.models import AnonymousUser
+from django.db import DataError
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -19,6 +20,7 @@ from dashboard.pages import navigation
 from runtime.api.problems import as_error
 from runtime.kernel.errors import (
     AskedTooSoon,
+    BadInput,
     Conflict,
     NotAuthenticated,
     NotFound,
@@ -119,6 +121,9 @@ def of_database(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not hasattr(request, "shell"):
         # Who reads it could not be asked; the page around the problem does not ask again.
         request.user = AnonymousUser()
+    if _unstorable(exception):
+        log.info("a value cannot be stored", exc_info=exception, extra={"path": request.path})
+        return show(request, BadInput(_("What was sent cannot be stored."), remediation=_("Correct it and try again.")))
     problem = as_error(exception)
     if isinstance(problem, Unavailable):
         detail = _DATABASE.get(problem.detail, problem.detail)
@@ -126,6 +131,14 @@ def of_database(request: HttpRequest, exception: Exception) -> HttpResponse:
         return show(request, Unavailable(str(detail), remediation=mend, retry_after=problem.retry_after or 5))
     log.error("a page failed", exc_info=exception, extra={"path": request.path})
     return failed(request)
+
+
+def _unstorable(exception: Exception) -> bool:
+    """Say whether an address or a form held a character or a number that the database does not store."""
+    cause = exception.__cause__ if isinstance(exception, DataError) else exception
+    # What psycopg refuses before it is sent (NUL) has no class of its own.
+    of_value = (psycopg.errors.NumericValueOutOfRange, psycopg.errors.CharacterNotInRepertoire)
+    return type(cause) is psycopg.DataError or isinstance(cause, of_value)
 
 
 _DATABASE = {

@@ -23,7 +23,7 @@ from runtime.queries.base import Page
 
 MAX_ROWS = 50_000
 PAGE = 500
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 Columns = dict[str, Callable[[dict[str, Any]], Any]]
 Chunk = Callable[[str | None], Page]

@@ -7,7 +7,6 @@ digest.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from runtime.kernel import canonical
 from runtime.kernel.errors import BadInput, InvalidExpression, InvalidJSON
 from runtime.kernel.schemas import Compiled, SchemaProblem, compile_schema
+from runtime.tools.addresses import is_closed_address
 from runtime.tools.contract_schema import CONTRACT_SCHEMA, OWN_ENVIRONMENT, PLACEHOLDER, REFERENCE_PATTERN
 from runtime.tools.lookup import compile_lookup
 from runtime.tools.present import compile_present
@@ -362,17 +362,6 @@ def _is_metadata(host: str) -> bool:
     return is_closed_address(host.strip("[]"))
 
 
-def is_closed_address(address: str) -> bool:
-    """True for link-local, multicast and metadata IP addresses; False for text that is no address."""
-    try:
-        ip = ipaddress.ip_address(address.split("%", 1)[0])
-    except ValueError:
-        return False
-    mapped = getattr(ip, "ipv4_mapped", None)
-    ip = mapped or ip
-    return ip.is_link_local or ip.is_multicast or ip.is_unspecified or ip == ipaddress.ip_address("fd00:ec2::254")
-
-
 def _port(url: str) -> int | None:
     try:
         return urlsplit(url.split("{", 1)[0]).port
@@ -392,7 +381,6 @@ __all__ = [
     "Problem",
     "ToolContract",
     "check_contract",
-    "is_closed_address",
     "parse_reference",
     "target_allowed",
 ]

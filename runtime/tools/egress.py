@@ -6,9 +6,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from runtime.kernel.conf import conf
-from runtime.tools.contract import is_closed_address
-
-_SHARED = ipaddress.ip_network("100.64.0.0/10")  # carriers' and cloud providers' inner addresses
+from runtime.tools.addresses import is_closed_address, is_private
 
 
 def refused(url: str, address: str) -> str | None:
@@ -26,13 +24,6 @@ def refused(url: str, address: str) -> str | None:
     if _listed((parts.hostname or "").lower(), port, address):
         return None
     return "The name leads to a private address that QUARTERDECK_TOOL_PRIVATE_HOSTS does not list."
-
-
-def is_private(address: str) -> bool:
-    """Say whether an IP address is one of this machine, of a private network, or of no network at all."""
-    ip = ipaddress.ip_address(address.split("%", 1)[0])
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    return not ip.is_global or (ip.version == 4 and ip in _SHARED)
 
 
 def _listed(host: str, port: int, address: str) -> bool:

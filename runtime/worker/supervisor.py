@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.2
 # The broker touches run/pump-<pid> each second; a cluster without a fresh one is deaf (engine.md 5).
-PUMP_STALE_SECONDS, PUMP_FIRST_SECONDS = 10.0, 30.0
+PUMP_STALE_SECONDS, PUMP_FIRST_SECONDS = 10.0, 120.0
 POSTGRES_CHECK_SECONDS = 1.0
 
 

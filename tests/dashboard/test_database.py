@@ -58,3 +58,16 @@ def test_an_outage_is_called_one_and_quotes_nothing(tenant: Tenant):
         assert answer.status_code == 503
         assert "The database is away." in answer.content.decode()
     reader.get("/now/")
+
+
+NUL = ("/repairs/?kind=%00", "/repairs/several/?tool=%00", "/repairs/runbooks/?tool=%00", "/workflows/%00/")
+
+
+def test_a_character_that_no_database_stores_is_the_readers_mistake(tenant: Tenant):
+    reader = Reader(tenant, "admin")
+    for address in NUL:
+        shown = reader.get(address, 400)
+        assert "What was sent cannot be stored." in shown, address
+        assert "was logged" not in shown, address
+    book = {"tool": "a\x00", "error_class": "", "text": "x", "expected_version": "0", "reason": ""}
+    reader.post("/repairs/runbooks/", book, 400)

@@ -35,7 +35,7 @@ def test_export_is_what_the_list_shows(made, admin):
     admin.get("/runs/export.xls", 404)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", "\t=1"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", "\t=1", "\n=1", "＝1+1", "＠sum"])
 def test_no_cell_is_a_formula(text):
     assert export.cell(text) == f"'{text}"
     assert export.cell("plain") == "plain"

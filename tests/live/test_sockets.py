@@ -336,7 +336,8 @@ def test_a_sign_of_life_each_second_and_a_snapshot_when_asked(web, engine):
             assert (await reader.message())["type"] == "snapshot"
             await reader.send(type="read", after=10_000)
             assert (await reader.closed())[0] == 4410
-        for nonsense in ("{", "[]", '{"type":"drop"}', '{"type":"ack"}', '{"type":"read","after":-1}', "x" * 5000):
+        deep, long = "[" * 990, "x" * 5000
+        for nonsense in ("{", "[]", '{"type":"drop"}', '{"type":"ack"}', '{"type":"read","after":-1}', long, deep):
             async with web.socket(run_id, token=token) as reader:
                 await reader.message()
                 await reader.connection.send(nonsense)

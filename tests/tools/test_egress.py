@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from runtime.kernel.conf import conf
-from runtime.tools.egress import is_private, refused
+from runtime.tools.addresses import is_closed_address, is_private
+from runtime.tools.egress import refused
 from tests.support.http_tool import HttpTool
 from tests.tools.conftest import run
 
@@ -32,10 +33,25 @@ def listed(settings: Any) -> Iterator[Callable[..., None]]:
         ("10.1.2.3", True), ("172.16.0.9", True), ("192.168.1.1", True), ("127.0.0.1", True), ("100.64.3.3", True),
         ("::1", True), ("fd12::1", True), ("::ffff:10.0.0.1", True), ("0.0.0.0", True), ("fe80::1%eth0", True),
         ("93.184.216.34", False), ("2606:2800:220:1::1", False), ("::ffff:93.184.216.34", False),
+        ("64:ff9b::7f00:1", True), ("2002:7f00:1::", True), ("::7f00:1", True), ("fec0::1", True),
+        ("64:ff9b::5db8:d822", False), ("2002:5db8:d822::1", False),
     ],
 )  # fmt: skip
 def test_what_is_private(address, private):
     assert is_private(address) is private
+
+
+@pytest.mark.parametrize(
+    ("address", "closed"),
+    [
+        ("169.254.169.254", True), ("168.63.129.16", True), ("100.100.100.200", True), ("192.0.0.192", True),
+        ("fd00:ec2::254", True), ("::ffff:169.254.169.254", True), ("64:ff9b::a9fe:a9fe", True),
+        ("2002:a9fe:a9fe::", True), ("::", True), ("224.0.0.1", True), ("127.0.0.1", False), ("::1", False),
+        ("93.184.216.34", False), ("shop.example", False),
+    ],
+)  # fmt: skip
+def test_what_is_closed_to_everybody(address, closed):
+    assert is_closed_address(address) is closed
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,11 @@ LIMIT_BODY = shape(
         "calls": {**_BOUND, "description": "Calls that start in each `per_s` seconds."},
         "per_s": {"type": "number", "minimum": 0.001, "maximum": 86_400},
         "reason": _REASON,
-        "expected_version": {**COUNT, "description": "The version that was shown; 0 where none stood."},
+        "expected_version": {
+            **COUNT,
+            "maximum": 2**31 - 1,
+            "description": "The version that was shown; 0 where none stood.",
+        },
     },
     closed=True,
 )

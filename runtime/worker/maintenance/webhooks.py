@@ -15,7 +15,7 @@ from standardwebhooks import Webhook as Signer
 
 from runtime.actions.notices import host_allowed
 from runtime.kernel.messages import Webhook
-from runtime.tools.contract import is_closed_address
+from runtime.tools.addresses import is_closed_address
 from runtime.tools.egress import refused
 
 _TIMEOUT_SECONDS = 10.0
