@@ -15,7 +15,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from runtime.actions.ending import end_for_deadline
@@ -42,6 +41,7 @@ from tests.support.actors import the_engine
 from tests.support.clock import Clock
 from tests.support.engine import Engine, sweep
 from tests.support.factories import make_tenant
+from tests.support.hypotheses import run
 from tests.support.operations import send
 from tests.support.specs import tool, workflow
 
@@ -306,9 +306,9 @@ def run_machine(database: Any, examples: int, steps: int, *, at_random: bool = F
     Machine.database = database
     with database.connect() as connection:
         try:
-            run_state_machine_as_test(
+            run(
                 Machine,
-                settings=settings(
+                settings(
                     max_examples=examples,
                     stateful_step_count=steps,
                     deadline=None,

@@ -20,7 +20,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from runtime.actions.runs import cancel_run
@@ -41,6 +40,7 @@ from tests.support.clock import Clock
 from tests.support.db import switched
 from tests.support.engine import Engine, sweep
 from tests.support.factories import make_tenant
+from tests.support.hypotheses import run
 from tests.support.shop import Shop
 from tests.support.specs import tool, workflow
 
@@ -219,9 +219,9 @@ def run_ledger(
     Ledger.database, Ledger.shop, Ledger.idempotency = database, shop, idempotency
     with database.connect() as connection:
         try:
-            run_state_machine_as_test(
+            run(
                 Ledger,
-                settings=settings(
+                settings(
                     max_examples=examples,
                     stateful_step_count=steps,
                     deadline=None,

@@ -23,6 +23,9 @@ AIMS: dict[str, list[tuple[str, str, float]]] = {
     "lost": [("max", "most", 16_000)],
     "idle": [("value", "most", 3)],
     "start": [("value", "most", 10)],
+    "inbox": [("p95", "most", 80)],
+    "decide": [("p95", "most", 25)],
+    "repairs": [("p95", "most", 80)],
 }
 
 

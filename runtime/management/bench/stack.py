@@ -20,7 +20,7 @@ from runtime.store import embedded
 from runtime.store.tx import plain_tx
 from runtime.worker.children import Child, kill_group
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 
 
 def wait_until(condition: Callable[[], Any], seconds: float, what: str, every: float = 0.02) -> Any:
