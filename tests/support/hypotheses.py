@@ -17,7 +17,8 @@ def run(machine: type[RuleBasedStateMachine], how: settings) -> None:
     """
     for left in reversed(range(_TRIES)):
         try:
-            return run_state_machine_as_test(machine, settings=how)
+            run_state_machine_as_test(machine, settings=how)
+            return
         except FlakyStrategyDefinition:
             if not left:
                 raise
