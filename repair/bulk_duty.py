@@ -32,12 +32,12 @@ from repair.law import (
     DONE_ALL,
     HELD,
     KEEP_PENDING,
+    NOT_BEGUN,
     PAUSED,
     RECORD_SUCCESS,
     REFUSED,
     RESOLVED,
     RUNNING,
-    TODO,
     WORKING,
     permitted,
     why_not,
@@ -127,7 +127,7 @@ def _take(tenant_id: uuid.UUID, bulk_id: uuid.UUID) -> Taken | None:
 
 
 def _next(bulk: BulkRepair, now: datetime) -> BulkItem | None:
-    waits = Q(state=TODO) | Q(state=WORKING, taken_until__lte=now)
+    waits = Q(state=NOT_BEGUN) | Q(state=WORKING, taken_until__lte=now)
     return bulk.items.select_for_update().filter(waits).order_by("position").first()
 
 

@@ -164,8 +164,8 @@ BULK_MOVES: dict[tuple[str, str], str] = {
     ("paused", "aborted"): "given up; what is done stays",
 }
 # Of an item: it waits, it is under way, carried out, refused with its reason, left out at the preview, or it failed.
-TODO, WORKING, CARRIED_OUT, REFUSED, LEFT_OUT, BROKEN = "todo", "working", "done", "refused", "left", "failed"
-ITEM_STATES = (TODO, WORKING, CARRIED_OUT, REFUSED, LEFT_OUT, BROKEN)
+NOT_BEGUN, WORKING, CARRIED_OUT, REFUSED, LEFT_OUT, BROKEN = "todo", "working", "done", "refused", "left", "failed"
+ITEM_STATES = (NOT_BEGUN, WORKING, CARRIED_OUT, REFUSED, LEFT_OUT, BROKEN)
 # What may be ordered for many cases at once.
 IN_BULK = (*RESOLUTIONS, KEEP_PENDING)
 

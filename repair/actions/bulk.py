@@ -21,9 +21,9 @@ from repair.law import (
     IN_BULK,
     KEEP_PENDING,
     LEFT_OUT,
+    NOT_BEGUN,
     PAUSED,
     RUNNING,
-    TODO,
 )
 from repair.models import BulkItem, BulkRepair
 from repair.queries import cases_that_fit
@@ -82,7 +82,7 @@ def prepare_bulk(
             BulkItem.objects.bulk_create(
                 BulkItem(
                     id=uuid7(), tenant_id=actor.tenant_id, bulk_id=bulk.id, position=place, case_id=case.id,
-                    case_version=case.version, state=LEFT_OUT if one["why_not"] else TODO,
+                    case_version=case.version, state=LEFT_OUT if one["why_not"] else NOT_BEGUN,
                     finished_at=now if one["why_not"] else None,
                     result={"code": "left_out", "detail": one["why_not"]} if one["why_not"] else {},
                 )
@@ -107,7 +107,7 @@ def order_bulk(*, actor: Actor, bulk_id: uuid.UUID, expected_version: int) -> di
         if bulk.created_user_id != actor.user_id:
             raise Conflict(f"{bulk.created_by} prepared it and orders it.", remediation="Prepare one yourself.")
         _authorize(actor, bulk.resolution)
-        if not BulkItem.objects.filter(bulk_id=bulk.id, state=TODO).exists():
+        if not BulkItem.objects.filter(bulk_id=bulk.id, state=NOT_BEGUN).exists():
             raise Conflict("Every case was left out; nothing would be done.", remediation="Choose others.")
         move_bulk(bulk, BULK_REVIEWING if bulk.needs_review else RUNNING)
         if bulk.state == RUNNING:
