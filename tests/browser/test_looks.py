@@ -50,6 +50,7 @@ def pages(made: Scene) -> list[str]:
         f"/tasks/{made.engine.run(run).task_id}/",
         "/tasks/",
         "/inbox/",
+        "/inbox/statistics/",
         "/repairs/",
         "/repairs/shift/",
         "/repairs/several/?kind=by_hand",
