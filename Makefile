@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 UP ?=
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 4 ? 4 : n )))
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m tests.support.run
 # Lint and type checks read the settings and need neither a database nor a data folder.
 STILL := SECRET_KEY=lint DATABASE_URL=postgresql:///lint
 

@@ -14,7 +14,7 @@ from runtime.actions.runs import cancel_run
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.pages import TRIP, Scene, node
-from tests.support.screens import Screen
+from tests.support.screens import Screen, settles
 
 pytestmark = [pytest.mark.req("A9.7")]
 FIRST = "main table[data-kept] a.go"
@@ -90,7 +90,7 @@ def test_what_is_ticked_stays_ticked_when_new_rows_come_in(screen: Screen):
     page.locator("#fresh button").click()
     expect(page.locator("main table[data-kept] [data-href]")).to_have_count(2)
     ticked = "() => [...document.querySelectorAll('table[data-kept] input:checked')].map((one) => one.value)"
-    assert page.evaluate(ticked) == [chosen]
+    settles(page, ticked, [chosen])
 
 
 def test_a_row_under_the_pointer_stays_until_somebody_lets_it_go(screen: Screen):

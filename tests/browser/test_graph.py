@@ -20,7 +20,7 @@ from runtime.worker.maintenance.layouts import drawings
 from tests.support import dags
 from tests.support.pages import Scene
 from tests.support.patience import patient
-from tests.support.screens import Screen
+from tests.support.screens import Screen, settles
 from tests.support.specs import tool, workflow
 from tests.support.web import Web
 
@@ -193,9 +193,9 @@ def test_by_keyboard_alone(screen: Screen):
     assert first in ("n0", "n1", "n2", "n3")
     for _ in range(4):
         keys.press("ArrowUp")
-    assert page.evaluate(focused) == "n0"
+    settles(page, focused, "n0")
     keys.press("ArrowDown")
-    assert page.evaluate(focused) == "n1"
+    settles(page, focused, "n1")
     keys.press("Enter")
     heading = page.locator("#drawer h2")
     expect(heading).to_have_text("n1")
@@ -203,7 +203,7 @@ def test_by_keyboard_alone(screen: Screen):
     assert "step=n1" in page.url
     page.locator("[data-drawer-close]").first.press("Enter")
     expect(page.locator("#drawer h2")).to_have_count(0)
-    assert page.evaluate(focused) == "n1", "the focus goes back to where it came from"
+    settles(page, focused, "n1")  # where the focus came from
     assert "step=" not in page.url
     before = page.locator(".zoom span").inner_text()
     keys.press("+")
@@ -223,7 +223,7 @@ def test_the_step_of_the_address_is_open_and_follows_it(screen: Screen):
     page.evaluate(told)
     box(page, "n2").click()
     expect(page.locator("#drawer h2")).to_have_text("n2")
-    assert page.evaluate("() => window.told") == ["n2"]
+    settles(page, "() => window.told", ["n2"])
     page.go_back()
     expect(page.locator("#drawer h2")).to_have_text("n1")
     expect(box(page, "n1")).to_have_class(re.compile(r"\bsel\b"))
@@ -249,9 +249,9 @@ def test_search_filter_and_critical_path(screen: Screen):
     screen.sign_in("viewer")
     page = watch(screen, run_id)
     crit = "() => [...document.querySelectorAll('.nd.crit')].map((one) => one.node.id).sort()"
-    assert page.evaluate(crit) == ["end", "load", "slow", "slower"]
+    settles(page, crit, ["end", "load", "slow", "slower"])
     page.get_by_role("button", name="Critical path").click()
-    assert page.evaluate(crit) == []
+    settles(page, crit, [])
     page.get_by_role("button", name="Critical path").click()
     page.locator(".tools .filter", has=page.locator('use[href="#m-succeeded"]')).click()
     expect(page.locator(".nd.dim")).to_have_count(2)
@@ -369,7 +369,7 @@ def test_calm_when_asked_and_without_serious_findings(screen: Screen, theme: str
     screen.sign_in("admin")
     page = watch(screen, run_id)
     moving = "() => document.getAnimations().filter((one) => one.playState === 'running').length"
-    assert page.evaluate(moving) == 0
+    settles(page, moving, 0)
     act(screen.made, hold_step, run_id, "c")
     expect(box(page, "c").locator(".ns")).to_contain_text("paused")
     assert screen.violations() == []

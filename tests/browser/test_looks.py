@@ -19,7 +19,7 @@ from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.pages import Scene
 from tests.support.patience import patient
-from tests.support.screens import Screen
+from tests.support.screens import Screen, settles
 
 # The browser tells the status of the pages that say what is missing, and of acts that do not fit.
 REFUSED = {403, 404, 409}
@@ -174,13 +174,13 @@ def test_the_dark_is_dark_and_the_system_decides_by_default(screen: Screen):
     ground = "() => getComputedStyle(document.querySelector('.main')).backgroundColor"
     screen.sign_in("viewer")
     screen.page.emulate_media(color_scheme="dark")
-    assert screen.open("/now/").evaluate(ground) == "rgb(17, 21, 26)"
+    settles(screen.open("/now/"), ground, "rgb(17, 21, 26)")
     screen.page.emulate_media(color_scheme="light")
-    assert screen.page.evaluate(ground) == "rgb(255, 255, 255)"
+    settles(screen.page, ground, "rgb(255, 255, 255)")
     screen.page.click(".me > summary")
     screen.page.get_by_role("button", name="Dark").click()
     screen.page.wait_for_selector('html[data-theme="dark"]')
-    assert screen.page.evaluate(ground) == "rgb(17, 21, 26)"
+    settles(screen.page, ground, "rgb(17, 21, 26)")
 
 
 def test_the_reference_of_the_api_runs_under_its_own_policy(screen: Screen):
@@ -204,4 +204,4 @@ def test_motion_stops_for_those_who_ask(screen: Screen):
     screen.sign_in("viewer")
     screen.open("/now/")
     moving = "() => document.getAnimations().filter((one) => one.playState === 'running').length"
-    assert screen.page.evaluate(moving) == 0
+    settles(screen.page, moving, 0)

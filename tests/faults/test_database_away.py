@@ -61,7 +61,9 @@ def test_nothing_is_lost_when_the_database_restarts_under_load(place, shop, how)
         tool("end", "pay", "again"),
     )
     # Each run's first try fails, all with one input: breaker and budget would rightly keep the rest from such a tool.
-    with Stack(database, workers=2, slots=8, breaker_failures=100_000, retries_per_input=100_000) as stack:
+    # A lease outlives what a busy machine needs to bring PostgreSQL back.
+    limits = {"breaker_failures": 100_000, "retries_per_input": 100_000, "lease_seconds": 120}
+    with Stack(database, workers=2, slots=8, **limits) as stack:
         stack.wait_ready()
         sessions = set(stack.sessions())
         processes = [program.tree() for program in stack.programs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -10,10 +11,19 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Page
 
 from tests.support.factories import make_member
 from tests.support.pages import Scene
+from tests.support.patience import patient
 from tests.support.web import Web
 
 PASSWORD = "correct horse battery"
 SERIOUS = ("serious", "critical")
+
+
+def settles(page: Page, script: str, wanted: object) -> None:
+    """Wait until ``script`` returns ``wanted``; what a page does after it shows comes a little later."""
+    until = time.monotonic() + patient(5)
+    while (found := page.evaluate(script)) != wanted and time.monotonic() < until:
+        page.wait_for_timeout(20)
+    assert found == wanted
 
 
 class Screen:
