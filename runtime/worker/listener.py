@@ -50,6 +50,7 @@ class Listener(threading.Thread):
 
     def _heard(self, channel: str, payload: str) -> None:
         if channel == WORK_CHANNEL:
+            self.process.rung.set()
             self.process.drain.wake()
             return
         verb, _, rest = payload.partition(":")

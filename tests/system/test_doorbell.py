@@ -37,6 +37,21 @@ def test_one_step_starts_at_once(stack, desk):
     assert statistics.median(waits) < 0.4, f"rung, not found by the poll: {waits}"
 
 
+def test_who_has_just_worked_hears_of_more_by_its_own_ear(fresh_db, tenant):
+    desk = Desk(tenant)
+    flow = desk.workflow(tool("a"))
+    with Stack(fresh_db, workers=1, poll_seconds=60, lease_seconds=300) as stack:
+        stack.wait_ready()
+        desk.wait(desk.submit(flow))
+        (pump,) = (int(path.name.removeprefix("pump-")) for path in Path(stack.folder / "run").glob("pump-*"))
+        os.kill(pump, signal.SIGSTOP)  # no ring goes out any more
+        try:
+            for _ in range(3):
+                assert desk.wait(desk.submit(flow)).status == "completed"
+        finally:
+            os.kill(pump, signal.SIGCONT)
+
+
 @pytest.mark.proof
 def test_the_pump_is_not_stopped_by_busy_workers(fresh_db, tenant):
     """Rings for workers that are busy would fill the queue, and a full queue looks like a deaf cluster."""
