@@ -1,6 +1,7 @@
 """What a tenant's policy says of cases: when they are due, who is told when nobody comes, who looks a second time.
 
-A tenant widens it in ``settings["repair"]``: {"due_hours": {"high": 1, …}, "second_person": "by_risk" | "always"}.
+A tenant widens it in ``settings["repair"]``: {"due_hours": {"high": 1, …}, "second_person": "by_risk" | "always"};
+`settings.py` declares what may be said there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from repair.law import COMPENSATE, CONFIRM_ABSENT, RECORD_SUCCESS, RESUME_STEP, WRITE_OFF
+from repair.settings import ALWAYS, BELOW_HOURS, DUE_HOURS
 from runtime.models import Tenant
 
 RISKS = ("high", "medium", "low")
@@ -24,7 +26,7 @@ _A_WORD = "A person's word stands for the tool's answer."
 class Policy:
     """A tenant's policy."""
 
-    due_hours: dict[str, float] = field(default_factory=lambda: {"high": 1.0, "medium": 4.0, "low": 24.0})
+    due_hours: dict[str, float] = field(default_factory=lambda: dict(DUE_HOURS))
     always_second: bool = False
 
     def due_within(self, risk: str) -> timedelta:
@@ -41,11 +43,11 @@ def policy_of(tenant_id: Any) -> Policy:
     hours = said.get("due_hours")
     hours = hours if isinstance(hours, dict) else {}
     own = {name: float(value) for name, value in hours.items() if name in RISKS and _positive(value)}
-    return Policy({**base.due_hours, **own}, said.get("second_person") == "always")
+    return Policy({**base.due_hours, **own}, said.get("second_person") == ALWAYS)
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 10_000
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < BELOW_HOURS
 
 
 def risk_of(recovery: str | None, idempotency: str, kind: str) -> str:

@@ -50,6 +50,7 @@ def groups(actor: Actor) -> list[Group]:
                 ("now", _("Now"), "compass", v.RUN_READ, 0, ""),
                 ("inbox", _("Inbox"), "inbox", READ, waiting, "hold"),
                 ("repairs", _("Repairs"), "wrench", REPAIR_READ, cases, "unknown"),
+                ("runbooks", _("Runbooks"), "book-open", REPAIR_READ, 0, ""),
             ),
         ),
         Group(

@@ -25,7 +25,10 @@ from runtime.queries.alerts import list_alerts
 from runtime.queries.attention import BOUND, count_attention
 from runtime.queries.console import read_now
 from runtime.queries.people import list_workers
+from runtime.queries.stops import list_stops
 
+# So many stops are shown whole; who sets more of them reads the list.
+MOST_STOPS = 5
 WINDOWS = {"1": timedelta(hours=1), "12": timedelta(hours=12), "24": timedelta(hours=24)}
 
 
@@ -38,10 +41,14 @@ def now(request: HttpRequest, actor: Actor) -> HttpResponse:
     asked = requests.mine(actor)
     cases = list_cases(actor=actor, limit=8).items if may(actor, REPAIR_READ) else []
     told = {one["run_id"] for one in cases}
+    stops = list_stops(actor=actor, standing=True, limit=100) if may(actor, v.STOP_READ) else []
     context = {
         "now": picture["at"],
         "crumbs": [(_("Now"), None)],
         "picture": picture,
+        "stops": stops[:MOST_STOPS],
+        "more_stops": len(stops) > MOST_STOPS,
+        "may_lift": may(actor, v.STOP_LIFT),
         "lead": _lead(actor, picture, asked),
         "requests": asked,
         "cases": [case_row(one) for one in cases],

@@ -22,7 +22,7 @@ from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, Quarterd
 from runtime.queries.definitions import list_tools
 
 
-@page(READ, section="repairs", methods=("GET", "HEAD", "POST"))
+@page(READ, section="runbooks", methods=("GET", "HEAD", "POST"))
 def runbooks(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Show every runbook, one of them with its versions, and write its next version."""
     asked = request.POST if request.method == "POST" else request.GET

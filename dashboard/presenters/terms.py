@@ -65,6 +65,7 @@ VERBS = (
     gettext_lazy("Send a message in quarantine again, or discard it."),
     gettext_lazy("See limits, breakers and the tenant's policy."),
     gettext_lazy("Set limits, close breakers, say which regions and scopes tools may have."),
+    gettext_lazy("Say where the tenant asks for a second person, and when repair cases are due."),
     gettext_lazy("See approval requests; what is to be decided needs payload.read too."),
     gettext_lazy("Approve or reject requests that name one's role."),
     gettext_lazy("Answer requests for an input that name one's role; an answer approves nothing."),

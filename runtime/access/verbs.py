@@ -48,6 +48,7 @@ MESSAGE_READ = "message.read"
 MESSAGE_RESOLVE = "message.resolve"
 LIMIT_READ = "limit.read"
 LIMIT_SET = "limit.set"
+TENANT_SET = "tenant.set"
 
 VERBS: dict[str, str] = {
     TASK_SUBMIT: "Submit tasks to workflows.",
@@ -94,6 +95,7 @@ VERBS: dict[str, str] = {
     MESSAGE_RESOLVE: "Send a message in quarantine again, or discard it.",
     LIMIT_READ: "See limits, breakers and the tenant's policy.",
     LIMIT_SET: "Set limits, close breakers, say which regions and scopes tools may have.",
+    TENANT_SET: "Say where the tenant asks for a second person, and when repair cases are due.",
 }
 
 seams.register_verbs(VERBS)

@@ -90,6 +90,19 @@ class Duty:
     apart: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of a tenant: what it says, its default, and what it takes: one of ``words``, or a number.
+
+    A number is more than 0 and less than ``below``.
+    """
+
+    says: str
+    default: str | float
+    words: tuple[str, ...] = ()
+    below: float = 0.0
+
+
 # Hears of holds inside the transaction that wrote them, after the rows; gets the frame.
 HoldListener = Callable[[Any, HoldNews], None]
 
@@ -117,6 +130,7 @@ _destinations: dict[str, Destination] = {}
 _subscribers: dict[str, Handler] = {}
 _subjects: dict[str, Callable[..., Any]] = {}
 _verbs: dict[str, str] = {}
+_settings: dict[str, Setting] = {}
 _benches: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _policies: dict[str, str] = {}
 _asker: Callable[..., Any] | None = None
@@ -282,3 +296,13 @@ def register_verbs(verbs: dict[str, str]) -> None:
 def known_verbs() -> dict[str, str]:
     """Return every declared verb with its sentence."""
     return dict(_verbs)
+
+
+def register_settings(settings: dict[str, Setting]) -> None:
+    """Declare settings of tenants by their dotted name, the path in the JSON of ``qd_tenant.settings``."""
+    _settings.update(settings)
+
+
+def known_settings() -> dict[str, Setting]:
+    """Return every declared setting of tenants by its dotted name."""
+    return dict(_settings)

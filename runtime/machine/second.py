@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-ALWAYS, EFFECTS = "always", "effects"
+ALWAYS, EFFECTS, NEVER = "always", "effects", "never"
 
 
 def why_second(settings: Any, open_operations: int) -> str | None:

@@ -185,6 +185,26 @@ def test_the_command_line_does_the_same(admin):
     assert run("policy")[0]["data_regions"] == ["eu", "us"]
 
 
+@pytest.mark.req("B4.2", "C6.1")
+def test_the_command_line_lists_the_breakers_it_opens_and_closes_by_id(admin):
+    def run(*words: str) -> list[Any]:
+        out = StringIO()
+        call_command("limit", *words, "--tenant", admin.tenant.slug, stdout=out)
+        return [json.loads(line) for line in out.getvalue().splitlines() if line]
+
+    run("set", "tenant", "--most", "500")
+    assert run("breakers") == []
+    with tenant_tx(admin.tenant.id) as tx:
+        Breaker.objects.create(
+            tenant=admin.tenant, tool="core.echo@1", error_class="timeout", failures=3, last_failure_at=tx.now()
+        )
+    (listed,) = run("breakers")
+    assert (listed["tool"], listed["error_class"], listed["state"]) == ("core.echo@1", "timeout", "closed")
+    assert run("open", listed["id"], "--reason", "it answers rubbish")[0]["opened"] is True
+    assert [one["state"] for one in run("breakers")] == ["open"]
+    assert run("close", listed["id"], "--reason", "it is well")[0]["closed"] is True
+
+
 @pytest.mark.req("A4.2", "C7.2")
 def test_a_full_queue_refuses_new_work_low_priority_first(admin, marks):
     for _ in range(4):

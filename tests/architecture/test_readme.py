@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from django.core.management import BaseCommand, get_commands, load_command_class
 
+import runtime.queries.settings  # noqa: F401  (declares the runtime's own settings of tenants)
 from runtime.graph.validate import check_workflow
+from runtime.kernel import seams
 from runtime.kernel.conf import Conf
 from runtime.tools.builtin import BUILTIN_CONTRACTS
 from runtime.tools.contract import ToolContract, check_contract
@@ -99,6 +101,18 @@ def test_the_settings_have_the_defaults_of_the_table():
     }
     assert len(told) > 10
     assert {name: table()[name] for name in told} == told
+
+
+def test_the_settings_of_a_tenant_are_told_with_their_defaults_and_words():
+    part = readme().partition("### Settings of a tenant")[2].partition("\n## ")[0]
+    found = re.findall(r"^\| `(.+?)` \| `(.+?)` \| (.*) \|$", part, re.MULTILINE)
+    rows = {key: (default, text) for key, default, text in found}
+    known = seams.known_settings()
+    assert set(rows) == set(known)
+    for key, setting in known.items():
+        default, text = rows[key]
+        assert default == said(setting.default)
+        assert [word for word in setting.words if f"`{word}`" not in text] == []
 
 
 def examples() -> list[dict[str, Any]]:

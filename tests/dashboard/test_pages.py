@@ -47,6 +47,7 @@ def addresses(made: Scene) -> dict[str, set[str]]:
             "/repairs/",
             "/repairs/?view=resolved",
             "/repairs/shift/",
+            "/repairs/runbooks/",
             f"/inbox/{request.id}/",
             "/workflows/",
             "/workflows/trip/",

@@ -1,4 +1,4 @@
-"""`manage.py limit set tool|workflow|tenant|global …`, `limit list`, `remove ID`, `close ID`, `open ID`, `policy`."""
+"""`manage.py limit set tool|workflow|tenant|global …`, `list`, `remove ID`; `breakers`, `close|open ID`; `policy`."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ class Command(Act):
         one.add_argument("--per-s", type=float)
         one.add_argument("--reason", default="")
         two = acts.add_parser("list", help="list limits and breakers")
+        seven = acts.add_parser("breakers", help="list breakers with their ids, those that hold calls back first")
         three = acts.add_parser("remove", help="take a limit away")
         three.add_argument("id")
         three.add_argument("--reason", default="")
         four = acts.add_parser("close", help="close a breaker: calls of the tool go on")
-        four.add_argument("id")
+        four.add_argument("id", help="as `limit breakers` lists it")
         four.add_argument("--reason", required=True)
         six = acts.add_parser(
             "open", help="open a breaker: no call of the tool starts for a while, then one as a probe"
         )
-        six.add_argument("id")
+        six.add_argument("id", help="as `limit breakers` lists it")
         six.add_argument("--seconds", type=float, help="how long (as one that opens by itself)")
         six.add_argument("--reason", required=True)
         five = acts.add_parser("policy", help="show or set the regions and scopes tools may have")
         five.add_argument("--regions", help="comma-separated; 'any' bounds nothing")
         five.add_argument("--scopes", help="comma-separated; 'any' bounds nothing")
-        for each in (one, two, three, four, five, six):
+        for each in (one, two, three, four, five, six, seven):
             each.add_argument("--tenant", help="slug of the tenant (the only one, or acme)")
 
     def act(self, options: dict[str, Any]) -> Any:
         actor = service_actor(options["tenant"])
         # Whoever runs manage.py runs the installation.
         actor = Actor(actor.kind, actor.name, actor.tenant_id, actor.verbs | {v.STOP_GLOBAL})
-        if options["act"] == "list":
-            for row in [*list_limits(actor=actor), *list_breakers(actor=actor)]:
+        if options["act"] in ("list", "breakers"):
+            limits = list_limits(actor=actor) if options["act"] == "list" else []
+            for row in [*limits, *list_breakers(actor=actor)]:
                 self.show(row)
             return None
         if options["act"] == "remove":

@@ -62,3 +62,13 @@ ON CONFLICT (slug) DO NOTHING RETURNING id;
 -- name: retire_tenant
 UPDATE qd_tenant SET suspended_at = coalesce(suspended_at, qd_now()), slug = left(slug, 50) || '-' || %(mark)s::text
 WHERE id = %(id)s RETURNING slug;
+
+-- name: read_settings
+SELECT settings FROM qd_tenant WHERE id = %s;
+
+-- name: lock_settings
+-- Locked, so that two changes of two settings do not undo each other.
+SELECT settings FROM qd_tenant WHERE id = %s FOR NO KEY UPDATE;
+
+-- name: put_settings
+UPDATE qd_tenant SET settings = %s::jsonb WHERE id = %s;
