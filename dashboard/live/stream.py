@@ -2,7 +2,8 @@
 
 Each event's id is its ``run_seq``. The feed only rings: every reader reads its own events from the ledger behind its
 own cursor, so nothing is passed over. daphne never says that a client does not read: what is sent lies in memory until
-then. So a response ends after MOST_BYTES, and its reader comes back for the rest.
+then. So a response ends after MOST_BYTES, and its reader comes back for the rest. Once the run has ended and all of it
+is sent, an event ``end`` says so and the response ends; who comes back then is answered 204, by which a browser stops.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from channels.layers import get_channel_layer
 from django.db import Error as DjangoError
 from django.db import connections
 from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
 from dashboard.live.access import Credential
@@ -42,13 +44,13 @@ class RunStream(Endpoint):
         "Follow a run's events (server-sent events)",
         tag="runs",
         name="stream_events",
-        answers={200: TEXT},
+        answers={200: TEXT, 204: None},
         media_type="text/event-stream",
         headers={"Last-Event-ID": "The last seq you have; wins over `after`."},
         query={"after": ({"type": "integer", "minimum": 0, "default": 0}, "The last seq you have.")},
         problems={410: "No event follows this cursor; the range and the snapshot's link are in the answer."},
     )
-    def get(self, request: Request, run_id: str) -> StreamingHttpResponse:
+    def get(self, request: Request, run_id: str) -> HttpResponseBase:
         params = self.params
         after = params.integer("after", 0)
         params.done()
@@ -57,10 +59,13 @@ class RunStream(Endpoint):
             if not (last.isascii() and last.isdigit() and len(last) <= 18):
                 raise BadInput("Last-Event-ID is a seq.", where="header Last-Event-ID")
             after = int(last)
-        first = read_first(self.actor, wanted, after)
+        answer = read_first(self.actor, wanted, after)
+        if answer["ended"] and after >= answer["head_seq"]:
+            return HttpResponse(status=204, headers={"Cache-Control": "no-store"})
         credential = credential_for(request)
         response = StreamingHttpResponse(
-            follow(self.actor, credential, wanted, after, first), content_type="text/event-stream; charset=utf-8"
+            follow(self.actor, credential, wanted, after, answer["events"]),
+            content_type="text/event-stream; charset=utf-8",
         )
         response["Cache-Control"] = "no-store"
         response["X-Accel-Buffering"] = "no"
@@ -74,10 +79,13 @@ class RunStream(Endpoint):
         return HttpResponse(status=streamed.status_code, headers=dict(streamed.items()))
 
 
-def read_first(actor: Actor, run_id: uuid.UUID, after: int) -> list[dict[str, Any]]:
-    """Return the first batch after the cursor. Raises CursorExpired with the snapshot's link."""
+def read_first(actor: Actor, run_id: uuid.UUID, after: int) -> dict[str, Any]:
+    """Return the first batch after the cursor, as ``read_events`` does.
+
+    Raises CursorExpired with the snapshot's link.
+    """
     try:
-        return read_events(actor=actor, run_id=run_id, after=after, limit=BATCH)["events"]
+        return read_events(actor=actor, run_id=run_id, after=after, limit=BATCH)
     except CursorExpired as problem:
         problem.extra["links"] = {"snapshot": f"{PREFIX}/runs/{run_id}/snapshot/"}
         raise
@@ -94,7 +102,7 @@ def credential_for(request: Request) -> Credential:
 async def follow(
     actor: Actor, credential: Credential, run_id: uuid.UUID, after: int, first: list[dict[str, Any]]
 ) -> AsyncIterator[bytes]:
-    """Yield the events after ``after`` until MOST_BYTES are sent or the right to read them is gone."""
+    """Yield the events after ``after`` until the run has ended, MOST_BYTES are sent or the right to read is gone."""
     layer = get_channel_layer()
     channel = await layer.new_channel()
     await layer.group_add(group_of(run_id), channel)
@@ -120,6 +128,9 @@ async def follow(
             cursor = answer["last_seq"]
             more = cursor < answer["head_seq"]
             text = b"".join(as_event(event) for event in answer["events"])
+            if answer["ended"] and not more:
+                yield text + as_end(answer)
+                return
             if not text and loop.time() - said < COMMENT_SECONDS:
                 continue
             sent, said = sent + len(text), loop.time()
@@ -145,6 +156,12 @@ async def _rung(layer: Any, channel: str, cursor: int, seconds: float) -> None:
             return
         if message["type"] == "run.patch" and message["to_seq"] > cursor:
             return
+
+
+def as_end(answer: dict[str, Any]) -> bytes:
+    """Return the event that says that all of an ended run was sent; without an id, so that the last seq stays it."""
+    data = {"run_status": answer["run_status"], "last_seq": answer["last_seq"]}
+    return b"event: end\ndata: %b\n\n" % dump(data)
 
 
 def as_event(event: dict[str, Any]) -> bytes:

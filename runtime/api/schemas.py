@@ -326,7 +326,9 @@ def components() -> dict[str, Any]:
         },
         "StepAnswer": shape({"step_id": ID, "run_id": ID, "status": _STEP_STATUS, "version": COUNT}, {"asked": OBJECT}),
         "Steps": shape({"last_included_seq": COUNT, "items": many(step), "next": maybe(TEXT)}),
-        "Events": shape({"events": many(_EVENT), "last_seq": COUNT, "head_seq": COUNT}),
+        "Events": shape(
+            {"events": many(_EVENT), "last_seq": COUNT, "head_seq": COUNT, "run_status": _RUN_STATUS, "ended": FLAG}
+        ),
         "Snapshot": shape({"snapshot_version": COUNT, "last_included_seq": COUNT, "run": run, "steps": many(step)}),
         "Graph": shape(
             {

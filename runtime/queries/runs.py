@@ -14,6 +14,7 @@ from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import CursorExpired
+from runtime.machine.law import RUN_ENDED
 from runtime.models import Operation, Run, Step
 from runtime.queries.base import COUNT_BOUND, Page, content, cursor_of, found, hexed, parsed, position_of, reading
 from runtime.queries.steps import present_step
@@ -189,8 +190,9 @@ def run_in(tx: Tx, run_id: uuid.UUID) -> dict[str, Any]:
 
 
 def read_events(*, actor: Actor, run_id: uuid.UUID, after: int = 0, limit: int = 500) -> dict[str, Any]:
-    """Return events with seq > ``after``, in order: {events, last_seq, head_seq}. Verb ``run.read``.
+    """Return events with seq > ``after``, in order: {events, last_seq, head_seq, run_status, ended}. Verb ``run.read``.
 
+    ``ended`` says that the run has ended and no step of it is open: nothing follows ``head_seq`` but late facts.
     Raises CursorExpired when ``after`` lies beyond the newest event or before the oldest that is kept; the answer
     names the range.
     """
@@ -205,7 +207,14 @@ def read_events(*, actor: Actor, run_id: uuid.UUID, after: int = 0, limit: int =
                 available={"first": first, "last": newest},
             )
         events = [present_event(row) for row in tx.dicts("read_events", (run_id, after, limit))]
-        return {"events": events, "last_seq": events[-1]["seq"] if events else after, "head_seq": newest}
+        return {
+            "events": events,
+            "last_seq": events[-1]["seq"] if events else after,
+            "head_seq": newest,
+            "run_status": head["status"],
+            # In a run that has ended an effect may still be undone: its steps are open then.
+            "ended": head["status"] in RUN_ENDED and head["n_open"] == 0,
+        }
 
 
 def present_event(row: dict[str, Any]) -> dict[str, Any]:

@@ -157,7 +157,7 @@ async def events_of(text: AsyncIterator[bytes], until: Callable[[list[int]], boo
 def follow(engine: Engine, token: str, run_id: Any, after: int) -> AsyncIterator[bytes]:
     credential = Credential(token=token)
     actor = credential.actor()
-    return stream.follow(actor, credential, run_id, after, stream.read_first(actor, run_id, after))
+    return stream.follow(actor, credential, run_id, after, stream.read_first(actor, run_id, after)["events"])
 
 
 def test_a_stream_reads_the_ledger_also_when_no_bell_rings(engine, monkeypatch):

@@ -99,6 +99,43 @@ def test_a_head_request_has_headers_and_no_stream_behind_them(web, engine):
         connection.close()
 
 
+def test_the_stream_of_a_run_that_ends_says_so_and_ends(web, engine):
+    run_id, token = engine.submit(workflow(tool("only"), name="short")), token_for(engine.tenant)
+    with stream(web, run_id, token) as reader:
+        reader.events(engine.run(run_id).seq)
+        engine.finish("only")
+        last = engine.run(run_id).seq
+        seen = [reader.event()]
+        while "event" not in seen[-1]:
+            seen.append(reader.event())
+        assert int(seen[-2]["id"]) == last
+        assert (seen[-1]["event"], seen[-1]["data"]) == ("end", {"run_status": "completed", "last_seq": last})
+        assert "id" not in seen[-1]
+        with pytest.raises(EOFError):
+            reader.event()
+
+
+def test_of_a_run_that_has_ended_all_is_sent_and_who_comes_back_is_told_that_nothing_follows(web, engine):
+    run_id, token = engine.submit(workflow(tool("only"), name="short")), token_for(engine.tenant)
+    engine.finish("only")
+    last = engine.run(run_id).seq
+    with stream(web, run_id, token) as reader:
+        assert [int(e["id"]) for e in reader.events(last)] == list(range(1, last + 1))
+        assert reader.event()["event"] == "end"
+        with pytest.raises(EOFError):
+            reader.event()
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=patient(15))
+    try:
+        sent = {"Authorization": f"Bearer {token}", "Last-Event-ID": str(last)}
+        connection.request("GET", f"/api/v1/runs/{run_id}/stream/", headers=sent)
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (204, b"")
+    finally:
+        connection.close()
+    _status, told = web.get(f"/api/v1/runs/{run_id}/events/", Authorization=f"Bearer {token}")
+    assert (told["run_status"], told["ended"]) == ("completed", True)
+
+
 @pytest.mark.parametrize("how", ["header", "query"])
 def test_a_stream_is_continued(web, engine, how):
     run_id, token = engine.submit(chain()), token_for(engine.tenant)

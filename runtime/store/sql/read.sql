@@ -25,8 +25,8 @@ LEFT JOIN qd_artifact a ON a.id = (e.payload->>'artifact_id')::uuid
 WHERE e.run_id = %(run)s AND e.type IN ('RUN_COMPLETED', 'RUN_PARTIALLY_COMPLETED') ORDER BY e.seq DESC LIMIT 1;
 
 -- name: read_run_seq
--- The range of events there is: the oldest kept and the newest given out.
-SELECT r.seq, r.version, r.status, (SELECT e.seq FROM qd_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1) AS first
+-- The range of events there is: the oldest kept and the newest given out; and whether steps are open.
+SELECT r.seq, r.version, r.status, r.n_open, (SELECT e.seq FROM qd_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1) AS first
 FROM qd_run r WHERE r.id = %s;
 
 -- name: read_run_steps
