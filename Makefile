@@ -44,8 +44,10 @@ lint: $(STAMP)
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Quarterdeck needs Python 3.11 or newer; name one with PYTHON=…" >&2; exit 1; }
+	@[ -x $(BIN)/python ] || echo "making .venv with $$($(PYTHON) --version) …" >&2
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv || \
 	  { echo "python3 -m venv failed: on Debian install python3-venv." >&2; rm -rf .venv; exit 1; }
+	@echo "fetching the Python packages into .venv; the first time takes a minute or more …" >&2
 	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@UV_SYSTEM_CERTS=true VIRTUAL_ENV="$$PWD/.venv" $(BIN)/uv pip install --quiet --group dev -r pyproject.toml
 	@touch $(STAMP)

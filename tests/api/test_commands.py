@@ -185,6 +185,24 @@ def test_the_example_is_made_once(fresh_db, settings, tmp_path):
     assert answer.status_code == 202, answer.content
 
 
+def test_what_needs_no_tenant_answers_json_too(tmp_path):
+    out = tmp_path / "law.html"
+    assert run("law", "--out", str(out)) == [{"path": str(out)}]
+    assert "<html" in out.read_text()
+    assert run("law", "--out", "/proc/no/such/law.html", fails=True)[0]["where"] == "--out"
+    assert run("lintmigrations") == [{"ok": True, "refused": []}]
+
+
+def test_the_examples_second_seed_says_why_it_makes_nothing(fresh_db, settings, tmp_path):
+    settings.QUARTERDECK_DATA = tmp_path
+    run("example", "ensure")
+    (tmp_path / "order.json").write_text('{"order_id": "A-1001", "amount": "20.00"}')
+    run("submit", "refund", "--input", str(tmp_path / "order.json"), "--request-key", "example:A-1001")
+    told = run("example", "seed")[0]
+    assert told["seeded"] is False
+    assert "example reset" in told["reason"]
+
+
 def test_as_a_process(db, admin, tenant, tmp_path):
     def manage(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "manage.py", *arguments]

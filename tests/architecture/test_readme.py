@@ -19,6 +19,7 @@ import runtime.queries.settings  # noqa: F401  (declares the runtime's own setti
 from runtime.graph.validate import check_workflow
 from runtime.kernel import seams
 from runtime.kernel.conf import Conf
+from runtime.management.cli import Act
 from runtime.tools.builtin import BUILTIN_CONTRACTS
 from runtime.tools.contract import ToolContract, check_contract
 
@@ -137,6 +138,15 @@ def test_every_command_is_named():
     commands = {path.stem for path in (ROOT / "runtime/management/commands").glob("*.py")} - {"__init__"}
     part = readme().partition("## Command line")[2].partition("\n## ")[0]
     assert not [name for name in commands if not re.search(rf"`{name}\b", part)]
+
+
+def test_every_command_prints_json_but_those_that_the_manual_names():
+    ours = {"runtime", "approvals", "repair", "dashboard"}
+    names = [name for name, app in get_commands().items() if app in ours]
+    text = {name for name in names if not isinstance(load_command_class(get_commands()[name], name), Act)}
+    assert text == {"up", "migrate", "worker", "heartbeat", "scheduler"}
+    part = readme().partition("## Command line")[2].partition("\n| command")[0]
+    assert [name for name in (*text, "token", "database url", "database roles") if f"`{name}`" not in part] == []
 
 
 def lines() -> list[str]:

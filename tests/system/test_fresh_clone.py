@@ -118,6 +118,8 @@ def test_two_commands_set_everything_up_and_the_second_goes_on_after_kill_9(clon
     get, up = commands("## Two commands")
     clone.type(get.replace("<address of this repository>", shlex.quote(str(ROOT))), up, where=clone.folder)
     clone.wait_ready(SET_UP_SECONDS)
+    assert "making .venv with Python 3" in clone.output
+    assert "fetching the Python packages" in clone.output
     told = f"Quarterdeck is ready at http://127.0.0.1:{clone.port}/"
     wait_for(lambda: told in clone.output and clone.output.count("sign in as") == 5, 30, "address and sign-ins")
     password = re.search(r"  sign in as approver \(tenant acme\): (\S+)", clone.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import uuid
@@ -50,7 +51,11 @@ def test_roles_first_then_migrate(login):
     assert manage(url, "database", "roles", "--apply", support.server().admin_url(name)).returncode == 0
     done = manage(url, "migrate", "-v", "0")
     assert done.returncode == 0, done.stderr
-    assert "not started or stopped here" in manage(url, "database", "stop").stderr
+    assert manage(url, "database", "url").stdout == f"{url}\n", "text, for a shell"
+    assert json.loads(manage(url, "database", "url", "--json").stdout) == {"url": url}
+    refused = manage(url, "database", "stop")
+    assert "not started or stopped here" in json.loads(refused.stderr)["detail"]
+    assert (refused.returncode, refused.stdout) == (1, "")
 
 
 def test_the_runtime_migrates_by_itself(login):

@@ -38,6 +38,16 @@ def console() -> Iterator[WithExample]:
 
 def test_the_example_comes_up_and_stays(console):
     console.wait_ready(120)
+    told = (
+        "making a PostgreSQL below",
+        "applying",
+        "preparing the example tenant",
+        "starting shop, web, heartbeat, workers, scheduler",
+        "Quarterdeck is ready at",
+    )
+    wait_for(lambda: told[-1] in console.output, 10, "the address")
+    places = [console.output.index(one) for one in told]
+    assert places == sorted(places), "it says what it does, in the order of doing it"
     wait_for(lambda: console.output.count("sign in as") == 5, 10, "five sign-ins")
     place = json.loads((console.home / "example" / "shop.json").read_text())
 

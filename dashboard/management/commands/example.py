@@ -32,7 +32,8 @@ class Command(Act):
     def _seed(self) -> dict[str, Any]:
         seed = Seed()
         if not seed.needed():
-            return {"seeded": False, "runs": seed.counts()}
+            reason = "Its runs were begun before, and are made once; `manage.py example reset` begins again."
+            return {"seeded": False, "reason": reason, "runs": seed.counts()}
         try:
             return {"seeded": True, "runs": seed.run()}
         except NotThere as problem:

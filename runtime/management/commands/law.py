@@ -6,20 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from runtime.kernel.errors import BadInput
 from runtime.machine.page import law_page
+from runtime.management.cli import Act
 
 
-class Command(BaseCommand):
-    help = "Write the law of states as an HTML page, generated from the code. Needs no database."
-    requires_system_checks: list[str] = []
+class Command(Act):
+    help = "Write the law of states as an HTML page, generated from the code, and print its path. Needs no database."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--out", default="build/law.html", help="where to (build/law.html)")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def act(self, options: dict[str, Any]) -> Any:
         path = Path(settings.BASE_DIR) / options["out"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(law_page(), encoding="utf-8")
-        self.stdout.write(str(path))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(law_page(), encoding="utf-8")
+        except OSError as problem:
+            raise BadInput(
+                f"{path}: {problem.strerror}.", where="--out", remediation="Name a file that can be written."
+            ) from None
+        return {"path": str(path)}

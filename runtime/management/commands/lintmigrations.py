@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
+from runtime.management.cli import Act
 from runtime.store.migration_lint import lint_project
 
 
-class Command(BaseCommand):
-    help = "Refuse migrations that would lock a big table while they work; exit 1 when there is one."
-    requires_system_checks: list[str] = []
+class Command(Act):
+    help = "Refuse migrations that would lock a big table while they work; prints JSON, exits with 1 when there is one."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def act(self, options: dict[str, Any]) -> Any:
         found = lint_project(["runtime", "approvals", "repair", "dashboard"])
-        for name, refusals in found.items():
-            for refusal in refusals:
-                self.stderr.write(f"{name}: {refusal}")
-        if found:
-            raise CommandError(f"{len(found)} migration(s) would lock a big table.")
-        self.stdout.write("migrations are fit to run under load")
+        refused = [{"migration": name, "why": str(why)} for name, reasons in found.items() for why in reasons]
+        self.show({"ok": not refused, "refused": refused})
+        for one in refused:
+            self.stderr.write(f"{one['migration']}: {one['why']}")
+        if refused:
+            sys.exit(1)
+        return None

@@ -53,9 +53,13 @@ class Command(BaseCommand):
         self._refuse_taken_port(options["bind"], options["port"])
         postgres = embedded.Server(data) if settings.QUARTERDECK_EMBEDDED else None
         if postgres:
+            there = (postgres.data / "PG_VERSION").exists()
+            self._tell("starting PostgreSQL" if there else f"making a PostgreSQL below {data}")
             postgres.start()
         try:
-            migrate_when_needed()
+            migrate_when_needed(self._tell)
+            if not options["no_example"]:
+                self._tell("preparing the example tenant")
             shop = None if options["no_example"] else ensure_example()
         finally:
             connections.close_all()
@@ -65,6 +69,7 @@ class Command(BaseCommand):
         children = self._children(options, shop)
         order = [name for name in STOP_ORDER if any(child.name == name for child in children)]
         supervisor = Supervisor(data, children, order, postgres=postgres, url=url)
+        self._tell(f"starting {', '.join(child.name for child in children)}")
         once = Once(data / "example" / "seeded", [*MANAGE, "example", "seed"]) if shop else None
         try:
             supervisor.run(self._announce_when_ready(url, sign_ins(data) if shop else [], once))
@@ -72,6 +77,11 @@ class Command(BaseCommand):
             if once is not None:
                 once.stop()
         self.stdout.write("stopped")
+
+    def _tell(self, text: str) -> None:
+        """Say on standard error what takes a while now: standard output has the address and the sign-ins."""
+        self.stderr.write(f"{text} …", style_func=str)
+        self.stderr.flush()
 
     def _children(self, options: dict[str, Any], shop: dict[str, Any] | None) -> list[Child]:
         worker = {"QUARTERDECK_DB_ROLE": "worker", "QUARTERDECK_WORKERS": str(options["workers"])}
@@ -140,12 +150,13 @@ def not_ready(url: str) -> str:
         return str(error) or "no answer"
 
 
-def migrate_when_needed() -> None:
-    """Apply migrations when some are missing; a warm start only asks."""
+def migrate_when_needed(tell: Callable[[str], None]) -> None:
+    """Apply migrations when some are missing, and tell so; a warm start only asks."""
     from django.db.migrations.executor import MigrationExecutor
 
     executor = MigrationExecutor(connections["owner"])
-    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+    if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        tell(f"applying {len(plan)} migrations")
         call_command("migrate", verbosity=0, interactive=False)
 
 
