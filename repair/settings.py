@@ -13,9 +13,11 @@ SETTINGS: dict[str, Setting] = {
         "Which repairs another person has to review: what is risky, or each.", default=BY_RISK, words=(BY_RISK, ALWAYS)
     ),
     **{
-        f"repair.due_hours.{risk}": Setting(
-            f"Hours in which a case of {risk} risk is due.", default=hours, below=BELOW_HOURS
+        f"repair.due_hours.{risk}": Setting(says, default=DUE_HOURS[risk], below=BELOW_HOURS)
+        for risk, says in (
+            ("high", "Hours in which a repair case of high risk is due."),
+            ("medium", "Hours in which a repair case of medium risk is due."),
+            ("low", "Hours in which a repair case of low risk is due."),
         )
-        for risk, hours in DUE_HOURS.items()
     },
 }

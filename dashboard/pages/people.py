@@ -21,6 +21,7 @@ from runtime.kernel import seams
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
 from runtime.queries.people import list_members, list_tokens
+from runtime.queries.settings import list_settings
 
 _REFUSALS = (BadInput, Conflict, NotFound, PermissionDenied)
 
@@ -56,6 +57,7 @@ def members(request: HttpRequest, actor: Actor) -> HttpResponse:
         "matrix": [(verb, text, [verb in role["verbs"] for role in roles]) for verb, text in sorted(verbs.items())],
         "form": form,
         "problem": problem,
+        "settings": list_settings(actor=actor) if may(actor, v.LIMIT_READ) else [],
         "may_manage": may(actor, v.MEMBER_MANAGE),
     }
     return show(request, "pages/members.html", context, status=_status(request, problem))

@@ -78,6 +78,17 @@ VERBS = (
     gettext_lazy("Ask for approvals of one's own actions, use what was granted once, and report what came of it."),
     gettext_lazy("Propose rules for approvals and try them on the past; another person activates them."),
 )
+# The settings of a tenant.
+SETTINGS = (
+    gettext_lazy(
+        "When another admin has to agree before a step is marked as succeeded by hand: on each, on those whose effect "
+        "outside is open, or never."
+    ),
+    gettext_lazy("Which repairs another person has to review: what is risky, or each."),
+    gettext_lazy("Hours in which a repair case of high risk is due."),
+    gettext_lazy("Hours in which a repair case of medium risk is due."),
+    gettext_lazy("Hours in which a repair case of low risk is due."),
+)
 # The titles of problems (RFC 9457); their details are the API's and stay as they are.
 PROBLEMS = (
     gettext_lazy("Error"),

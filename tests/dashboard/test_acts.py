@@ -9,9 +9,11 @@ import pytest
 from approvals.models import Decision, Request
 from dashboard.pages import verbs
 from runtime.actions.runs import pause_run
+from runtime.actions.settings import set_setting
 from runtime.models import ApiToken, AuditEntry, Membership, Tenant
 from runtime.queries.stops import list_stops
 from runtime.store.tx import tenant_tx
+from tests.support.actors import member
 from tests.support.pages import Reader, node
 
 
@@ -231,6 +233,15 @@ def test_what_was_done_is_told_with_a_mark_that_there_is(made, admin):
     page = admin.post("/stops/", {"scope": "tenant", "reason": "drill"}, 200, follow=True).content.decode()
     toast = page.partition('id="toasts"')[2]
     assert 'href="#m-succeeded"' in toast
+
+
+def test_the_tenants_settings_are_told_beside_its_members(made, admin):
+    page = admin.get("/members/")
+    assert page.count('<span class="badge">default</span>') == 5
+    set_setting(actor=member(made.tenant, "admin"), key="force.second_person", value="effects")
+    page = admin.get("/members/")
+    assert '<b class="mono">force.second_person</b><span class="push mono">effects</span></div>' in page
+    assert page.count('<span class="badge">default</span>') == 4
 
 
 def test_members_are_added_and_ended(made, admin):

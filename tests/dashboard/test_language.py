@@ -50,6 +50,7 @@ def test_what_the_code_says_on_a_page_is_in_the_catalog():
     known = catalog()
     assert not [text for text in ROLES.values() if text not in known]
     assert not [text for text in seams.known_verbs().values() if text not in known]
+    assert not [one.says for one in seams.known_settings().values() if one.says not in known]
     assert not [title for title in titles() if title not in known]
     assert not causes() - set(states.CAUSE)
     assert set(get_args(Kind)) <= set(states.KIND)

@@ -150,13 +150,14 @@ def not_ready(url: str) -> str:
         return str(error) or "no answer"
 
 
-def migrate_when_needed(tell: Callable[[str], None]) -> None:
-    """Apply migrations when some are missing, and tell so; a warm start only asks."""
+def migrate_when_needed(tell: Callable[[str], None] | None = None) -> None:
+    """Apply migrations when some are missing, and ``tell`` so; a warm start only asks."""
     from django.db.migrations.executor import MigrationExecutor
 
     executor = MigrationExecutor(connections["owner"])
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        tell(f"applying {len(plan)} migrations")
+        if tell is not None:
+            tell(f"applying {len(plan)} migrations")
         call_command("migrate", verbosity=0, interactive=False)
 
 
