@@ -17,13 +17,13 @@ pytestmark = [pytest.mark.req("A10.1"), pytest.mark.django_db(transaction=True)]
 
 
 def stopped(tenant: Any, **more: Any) -> uuid.UUID:
-    answer = set_stop(actor=member(tenant, "oncall"), **{"scope": "tool", "name": "core.echo", **more})
+    answer = set_stop(actor=member(tenant, "oncall"), **{"scope": "tool", "name": "core.echo", "reason": "x", **more})
     return uuid.UUID(answer["stop_id"])
 
 
 def words(page: str) -> str:
     """Return the text of a page's first part, up to the strip of health."""
-    main = page.partition('id="main"')[2].partition('class="health"')[0]
+    main = page.partition('id="main"')[2].partition('<dl class="health"')[0]
     return " ".join(re.sub(r"<[^>]+>", " ", main).split())
 
 
