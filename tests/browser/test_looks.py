@@ -14,6 +14,7 @@ from repair.actions.claim import claim_case
 from repair.actions.open import open_case
 from repair.actions.runbooks import write_runbook
 from runtime.actions.limits import set_limit
+from runtime.actions.stops import set_stop
 from runtime.models import Breaker
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
@@ -39,6 +40,7 @@ def pages(made: Scene) -> list[str]:
     book = "# Ask first\n\n- the shop\n- the bank\n\n```\nrun rebuild\n```"
     write_runbook(actor=member(made.tenant, "admin"), tool="core.echo", error_class="", text=book, expected_version=0)
     bound(made)
+    set_stop(actor=desk, scope="workflow", name="trip", reason="The airline books every trip twice, says its desk.")
     return [
         "/now/",
         "/runs/",
