@@ -64,7 +64,7 @@ _roles: dict[str, set[str]] = {
         v.PAYLOAD_READ,
         v.ATTEMPT_REPORT,
     },
-    "verifier": {*_LOOK, v.PAYLOAD_READ, v.OUTCOME_RECORD},
+    "verifier": {*_LOOK, v.PAYLOAD_READ, v.ARTIFACT_WRITE, v.OUTCOME_RECORD},
 }
 
 ROLES: dict[str, str] = {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
+from runtime.actions.evidence import Reference, cite
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, NotFound
@@ -26,13 +28,14 @@ def record_outcome(
     verifier: str,
     verdict: str,
     criterion: str,
-    evidence: list[uuid.UUID],
+    evidence: Sequence[Reference],
 ) -> dict[str, Any]:
-    """Append an Outcome and return {outcome_id, task_id, verdict}. An earlier one stays; the newest is shown.
+    """Append an Outcome; return {outcome_id, task_id, verdict, evidence}. An earlier one stays; the newest is shown.
 
-    ``verifier`` is ``name@version``. A verdict cites evidence of this task, an undecided one may cite none. Raises
-    PermissionDenied, NotFound, BadInput, Conflict (verifier revoked; achieved while an operation is open). Verb
-    ``outcome.record``.
+    ``verifier`` is ``name@version``. A verdict cites evidence of this task, or what becomes evidence by being cited
+    (``actions.evidence.cite``); an undecided one may cite none. ``evidence`` in the answer are its ids. Raises
+    PermissionDenied, NotFound, BadInput, Conflict (verifier revoked; achieved while an operation is open; nothing is
+    stored of what is cited), NotIntact. Verb ``outcome.record``.
     """
     authorize(actor, v.OUTCOME_RECORD)
     named = _REFERENCE.fullmatch(verifier)
@@ -45,7 +48,7 @@ def record_outcome(
     with tenant_tx(actor.tenant_id) as tx:
         _check_run(tx, task_id, run_id, verdict)
         verifier_id = _verifier(tx, actor, named.group(1), int(named.group(2)))
-        cited = _cited(tx, task_id, evidence)
+        cited = cite(tx, actor=actor, task_id=task_id, run_id=run_id, criterion=criterion, references=evidence)
         outcome_id = uuid7()
         tx.send(
             "insert_outcome",
@@ -63,7 +66,8 @@ def record_outcome(
             result=verdict,
             details={"outcome_id": str(outcome_id), "verifier": verifier, "evidence": [str(one) for one in cited]},
         )
-    return {"outcome_id": str(outcome_id), "task_id": str(task_id), "verdict": verdict}
+    answer = {"outcome_id": str(outcome_id), "task_id": str(task_id), "verdict": verdict}
+    return {**answer, "evidence": [str(one) for one in cited]}
 
 
 def _check_run(tx: Tx, task_id: uuid.UUID, run_id: uuid.UUID, verdict: str) -> None:
@@ -91,12 +95,3 @@ def _verifier(tx: Tx, actor: Actor, name: str, number: int) -> uuid.UUID:
             remediation="Use a verifier whose method is human_review.",
         )
     return row[0]
-
-
-def _cited(tx: Tx, task_id: uuid.UUID, evidence: list[uuid.UUID]) -> list[uuid.UUID]:
-    wanted = list(dict.fromkeys(evidence))
-    there = {row[0] for row in tx.rows("evidence_of_task", (task_id, wanted))}
-    for index, one in enumerate(wanted):
-        if one not in there:
-            raise NotFound("This task has no such evidence.", where=f"/evidence/{index}")
-    return wanted

@@ -32,6 +32,31 @@ CALLBACK_BODY: dict[str, Any] = {
         "message": {"type": "string", "maxLength": 2000},
     },
 }
+_HASH: dict[str, Any] = {
+    "type": "string",
+    "pattern": "^[0-9a-f]{64}$",
+    "description": "Of what was looked at; another one than that of what is stored is refused.",
+}
+CITED_KINDS = {"artifact_id": "artifact", "operation_id": "operation", "step_id": "checkpoint"}
+_CITED_WORDS = {
+    "artifact_id": "One that the task's input names, that its runs made, or that the verifier uploaded.",
+    "operation_id": "The stored answer of an operation of this task.",
+    "step_id": "The checkpoint of a step of this task.",
+}
+CITED: dict[str, Any] = {
+    "description": "Evidence of this task by its id, or what becomes evidence by being cited.",
+    "if": {"type": "object"},
+    "then": {
+        "type": "object",
+        "additionalProperties": False,
+        "oneOf": [{"required": [name]} for name in CITED_KINDS],
+        "properties": {
+            **{name: {**_ID, "description": words} for name, words in _CITED_WORDS.items()},
+            "sha256": _HASH,
+        },
+    },
+    "else": _ID,
+}
 ANSWERS: dict[str, Any] = {
     "ForcePreview": {
         "type": "object",

@@ -109,7 +109,7 @@ OUTCOME_BODY = shape(
         "verifier": {**_text(220, 3), "description": "name@version of an authorised verifier."},
         "verdict": {"enum": list(VERDICTS)},
         "criterion": _text(20_000, 1),
-        "evidence": {"type": "array", "maxItems": 100, "items": ID, "description": "Evidence of this task."},
+        "evidence": {"type": "array", "maxItems": 100, "items": part_schemas.CITED},
     },
     closed=True,
 )
@@ -371,7 +371,9 @@ def components() -> dict[str, Any]:
         "Outcome": shape(
             {"outcome": maybe(OBJECT), "history": many(OBJECT), "evidence": many(OBJECT), "evidence_more": FLAG}
         ),
-        "OutcomeRecorded": shape({"outcome_id": ID, "task_id": ID, "verdict": {"enum": list(VERDICTS)}}),
+        "OutcomeRecorded": shape(
+            {"outcome_id": ID, "task_id": ID, "verdict": {"enum": list(VERDICTS)}, "evidence": many(ID)}
+        ),
         "Worker": shape({"id": ID, "host": TEXT, "pid": COUNT, "pools": many(TEXT), "alive": FLAG}),
         "AuditEntry": shape(
             {

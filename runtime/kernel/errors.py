@@ -168,6 +168,13 @@ class AlreadySucceeded(FinishedRun):
     remediation = "Its results stand. Undo its effects by their compensation, or submit a task that does."
 
 
+class NotIntact(Conflict):
+    """What is stored does not have the hash it goes by."""
+
+    code, title = "not_intact", "Content does not have its hash"
+    remediation = "Cite something else. Tell who runs the installation: what is stored was changed."
+
+
 class AskedTooSoon(Conflict):
     """The tool was asked a moment ago."""
 

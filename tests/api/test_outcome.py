@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from runtime.actions.workflows import authorise_verifier
+from runtime.kernel.canonical import digest
 from runtime.kernel.ids import uuid7
 from runtime.models import Evidence, Verifier
 from runtime.store.tx import tenant_tx
@@ -29,8 +30,8 @@ def case(admin, tenant):
             run_id=task["run_id"],
             criterion="signed",
             source="carrier",
-            content=b'{"signed_by":"Grace"}',
-            content_sha256=bytes(32),
+            content=(content := b'{"signed_by":"Grace"}'),
+            content_sha256=digest(content),
             observed_at=tx.now(),
         )
     return {**task, "evidence": str(evidence.id), "verifier": caller(tenant, "verifier")}

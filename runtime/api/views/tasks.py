@@ -8,11 +8,13 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from runtime.actions.evidence import Reference
 from runtime.actions.outcomes import record_outcome
 from runtime.actions.reruns import new_run
 from runtime.actions.submit import Accepted, SubmitRequest, submit_bulk, submit_task
 from runtime.api.base import COUNTING, PAGING, PREFIX, TEXT, Endpoint, describe, ref
 from runtime.api.http import check, idempotency_key, json_body, path_id, rfc3339
+from runtime.api.part_schemas import CITED_KINDS
 from runtime.api.schemas import BULK_BODY, NEW_RUN_BODY, OBJECT, OUTCOME_BODY, TASK_BODY, body, paged
 from runtime.kernel.errors import QuarterdeckError
 from runtime.queries import tasks as queries
@@ -177,9 +179,17 @@ class TaskOutcome(Endpoint):
             verifier=value["verifier"],
             verdict=value["verdict"],
             criterion=value["criterion"],
-            evidence=[uuid.UUID(one) for one in value["evidence"]],
+            evidence=[_cited(one) for one in value["evidence"]],
         )
         return Response(answer, status=201)
+
+
+def _cited(value: str | dict[str, str]) -> Reference:
+    if isinstance(value, str):
+        return Reference("evidence", uuid.UUID(value))
+    name = next(name for name in CITED_KINDS if name in value)
+    sha256 = bytes.fromhex(value["sha256"]) if "sha256" in value else None
+    return Reference(CITED_KINDS[name], uuid.UUID(value[name]), sha256)
 
 
 class TaskEvidence(Endpoint):

@@ -11,8 +11,40 @@ SELECT id, content IS NULL FROM qd_artifact WHERE sha256 = %s FOR NO KEY UPDATE;
 -- name: restore_artifact
 UPDATE qd_artifact SET content = %s, expires_at = qd_now() + interval '7 days' WHERE id = %s AND content IS NULL;
 
--- name: evidence_of_task
-SELECT id FROM qd_evidence WHERE task_id = %s AND id = ANY(%s);
+-- name: evidence_for_evidence
+-- What a verdict may cite, by kind: id, run, step, when it was observed, its hash, whether it has it, content, artifact.
+-- The content of evidence is needed only where it is a reference to an artifact.
+SELECT id, run_id, step_id, observed_at, content_sha256, sha256(content) = content_sha256,
+  CASE WHEN source LIKE 'artifact:%%' OR source LIKE '%%:artifact' THEN content ELSE ''::bytea END, NULL::uuid, source
+FROM qd_evidence WHERE task_id = %s AND id = ANY(%s);
+
+-- name: operation_for_evidence
+-- Of an operation its stored answer counts.
+SELECT o.id, o.run_id, o.step_id, coalesce(o.settled_at, o.sent_at, o.intended_at), o.response_sha256,
+  sha256(o.response) = o.response_sha256, o.response, NULL::uuid, ''
+FROM qd_operation o JOIN qd_run r ON r.id = o.run_id WHERE r.task_id = %s AND o.id = ANY(%s);
+
+-- name: checkpoint_for_evidence
+-- A checkpoint goes by the id of its step.
+SELECT s.id, c.run_id, c.step_id, c.created_at, c.output_sha256, sha256(c.output) = c.output_sha256, c.output, c.artifact_id, ''
+FROM qd_step s JOIN qd_run r ON r.id = s.run_id
+JOIN qd_checkpoint c ON c.run_id = s.run_id AND c.node = s.node AND c.execution_version = s.execution_version
+WHERE r.task_id = %s AND s.id = ANY(%s);
+
+-- name: artifacts_for_evidence
+-- An artifact belongs to the task whose input names it, or whose runs made it; else it is whose who uploaded it.
+SELECT a.id, a.created_at, a.sha256, sha256(a.content) = a.sha256 FROM qd_artifact a
+WHERE a.id = ANY(%(ids)s) AND (a.created_by = %(by)s
+  OR EXISTS (SELECT FROM qd_task t WHERE t.id = %(task)s
+             AND position(a.id::text in lower(convert_from(t.input, 'UTF8'))) > 0)
+  OR EXISTS (SELECT FROM qd_run r JOIN qd_checkpoint c ON c.run_id = r.id
+             WHERE r.task_id = %(task)s AND c.artifact_id = a.id)
+  OR EXISTS (SELECT FROM qd_run r JOIN qd_event e ON e.run_id = r.id
+             WHERE r.task_id = %(task)s AND e.type IN ('RUN_COMPLETED', 'RUN_PARTIALLY_COMPLETED')
+             AND e.payload->>'artifact_id' = a.id::text));
+
+-- name: artifacts_intact
+SELECT id, sha256, sha256(content) = sha256 FROM qd_artifact WHERE id = ANY(%s);
 
 -- name: run_of_task
 SELECT id, status, n_open_operations FROM qd_run WHERE id = %s AND task_id = %s;
