@@ -25,6 +25,7 @@ class _Known:
     input_schema: Any
     side_effect: str
     compensation: str | None
+    retired: bool
 
 
 def check(*, actor: Actor, raw: bytes | str) -> Plan:
@@ -38,10 +39,11 @@ def _check(tx: Tx, raw: bytes | str) -> Plan:
     def known(reference: str) -> ToolInfo | None:
         name, number = split_reference(reference)
         rows = tx.rows("tools_by_name", ([name], [number]))
-        if not rows or rows[0][7] is not None:
+        if not rows:
             return None
         contract = json.loads(bytes(rows[0][3]))
-        return _Known(contract.get("input_schema"), contract["side_effect"], contract.get("compensation"))
+        retired = rows[0][7] is not None
+        return _Known(contract.get("input_schema"), contract["side_effect"], contract.get("compensation"), retired)
 
     return check_workflow(raw, known_tools=known)
 

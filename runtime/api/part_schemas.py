@@ -7,6 +7,7 @@ from typing import Any
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
 _ID: dict[str, Any] = {"type": "string", "format": "uuid"}
+_TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
 _MAYBE_TEXT: dict[str, Any] = {"anyOf": [_TEXT, {"type": "null"}]}
 _TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
 _REASON: dict[str, Any] = {"type": "string", "maxLength": 2000, "description": "Why, for the audit and the run."}
@@ -89,6 +90,16 @@ ANSWERS: dict[str, Any] = {
             },
             "killed_attempt": {"anyOf": [{"type": "object"}, {"type": "null"}]},
         },
+    },
+    "ToolRetired": {
+        "type": "object",
+        "required": ["tool", "retired_at", "changed"],
+        "properties": {"tool": _TEXT, "retired_at": _TIME, "changed": _FLAG},
+    },
+    "VerifierRevoked": {
+        "type": "object",
+        "required": ["verifier", "revoked_at", "changed"],
+        "properties": {"verifier": _TEXT, "revoked_at": _TIME, "changed": _FLAG},
     },
     "QueryAsked": {
         "type": "object",

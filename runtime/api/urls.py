@@ -47,6 +47,8 @@ urlpatterns = [
     path("workflows/<str:name>/versions/<str:number>/", definitions.WorkflowVersion.as_view()),
     path("tools/", definitions.Tools.as_view()),
     path("tools/schema/", definitions.ToolSchema.as_view()),
+    path("tools/<str:name>/versions/<str:number>/retire/", definitions.RetireTool.as_view()),
+    path("verifiers/<str:name>/versions/<str:number>/revoke/", definitions.RevokeVerifier.as_view()),
     path("operations/<str:operation_id>/", effects.Operation.as_view()),
     path("operations/<str:operation_id>/compensate/", effects.Compensate.as_view()),
     path("operations/<str:operation_id>/query/", effects.QueryOperation.as_view()),

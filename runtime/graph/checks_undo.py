@@ -9,6 +9,8 @@ from runtime.graph.plan import Edge
 from runtime.graph.problems import Problems
 from runtime.graph.undo import MAX_UNDONE_ID, RESERVED
 
+RETIRED = "Refer to a version that is in use."
+
 
 def check_policies(document: Mapping[str, Any], edges: list[Edge], problems: Problems) -> None:
     """Add a problem for each fallback that is mixed with other edges, and for ids that compensations use."""
@@ -33,7 +35,7 @@ def check_policies(document: Mapping[str, Any], edges: list[Edge], problems: Pro
 def check_undo(document: Mapping[str, Any], edges: list[Edge], known: Callable[[str], Any], problems: Problems) -> None:
     """Add a problem for each compensation whose tools are not fit for it, and each effect that nothing undoes.
 
-    ``known`` answers a tool's contract (``side_effect``, ``compensation``) or None.
+    ``known`` answers a tool's contract (``side_effect``, ``compensation``, ``retired``) or None.
     """
     undone = _undone(document, edges)
     for i, node in enumerate(document["nodes"]):
@@ -66,6 +68,8 @@ def _check_tool(
     if contract is None:
         mend = "Register the tool, or refer to a registered version."
         problems.add(where, f"the tool `{reference}` is not registered", mend)
+    elif getattr(contract, "retired", False):
+        problems.add(where, f"the tool `{reference}` was retired", RETIRED)
     elif (getattr(contract, "side_effect", wanted) == "write") != (wanted == "write"):
         detail = f"`{reference}` {'reads' if wanted == 'write' else 'writes'}"
         mend = "What undoes an effect has one." if wanted == "write" else "What asks for a fact has no effect."

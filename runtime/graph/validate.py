@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from runtime.graph.checks_gates import check_gates
 from runtime.graph.checks_text import check_texts
-from runtime.graph.checks_undo import check_policies, check_undo
+from runtime.graph.checks_undo import RETIRED, check_policies, check_undo
 from runtime.graph.loops import components, shortest_loop
 from runtime.graph.plan import Edge, Plan, edges_of
 from runtime.graph.problems import Problems, nearest
@@ -22,7 +22,8 @@ _SPLIT = "Split the workflow, or keep bulky constants in an artifact and pass it
 
 
 class ToolInfo(Protocol):
-    """What is asked of a tool's contract here; of ``side_effect`` and ``compensation`` too, where it has them."""
+    """What is asked of a tool's contract here; of ``side_effect``, ``compensation`` and ``retired`` too, where it has
+    them."""
 
     @property
     def input_schema(self) -> Any:
@@ -222,6 +223,8 @@ def _check_tools(document: dict[str, Any], known_tools: KnownTools, problems: Pr
         if contract is None:
             mend = "Register the tool, or refer to a registered version."
             problems.add(f"/nodes/{i}/tool", f"the tool `{reference}` is not registered", mend)
+        elif getattr(contract, "retired", False):
+            problems.add(f"/nodes/{i}/tool", f"the tool `{reference}` was retired", RETIRED)
         else:
             _check_arguments(node, i, contract, problems)
 

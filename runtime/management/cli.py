@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import BadInput, PayloadTooLarge, QuarterdeckError, Unavailable
 from runtime.kernel.ids import parse_uuid
+
+_REFERENCE = re.compile(r"([a-z][a-z0-9_.-]{0,180})@([1-9][0-9]{0,8})")
 
 
 def service_actor(tenant: str | None) -> Actor:
@@ -54,6 +57,18 @@ def identity(text: str) -> Any:
     if value is None:
         raise BadInput(f"{text[:80]!r} is no id.", where="ID", remediation="Give a UUID as the lists print it.")
     return value
+
+
+def reference(text: str, example: str) -> tuple[str, int]:
+    """Return name and version of a tool or verifier. Raises BadInput when ``text`` is not name@version."""
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
+        raise BadInput(
+            f"{text[:100]!r} is no name@version.",
+            where="reference",
+            remediation=f"Write name@version, for example {example}.",
+        )
+    return match[1], int(match[2])
 
 
 class Act(BaseCommand):
@@ -97,4 +112,4 @@ def _dump(value: Any, *, pretty: bool = True) -> str:
     return orjson.dumps(value, default=str, option=option).decode()
 
 
-__all__ = ["Act", "CommandError", "identity", "read_file", "read_json", "service_actor"]
+__all__ = ["Act", "CommandError", "identity", "read_file", "read_json", "reference", "service_actor"]

@@ -145,6 +145,20 @@ def test_tool_register(admin, tenant, tmp_path):
     )
 
 
+@pytest.mark.req("A2.5", "C3.1")
+def test_tool_retire_and_verifier_revoke(admin, tenant):
+    slug = ("--tenant", tenant.slug)
+    assert run("verifier", "authorise", "arrived@1", *slug)[0]["created"] is True
+    revoked = run("verifier", "revoke", "arrived@1", "--reason", "it left", *slug)[0]
+    assert (revoked["verifier"], revoked["changed"]) == ("arrived@1", True)
+    retired = run("tool", "retire", "core.echo@1", "--reason", "it is replaced", *slug)[0]
+    assert (retired["tool"], retired["changed"]) == ("core.echo@1", True)
+    entry = admin.get("audit/").json()["items"][0]
+    assert (entry["actor"], entry["subject_id"], entry["result"]) == ("service:cli", "core.echo@1", "retired")
+    assert run("tool", "retire", "core.nothing@1", "--reason", "x", *slug, fails=True)[0]["code"] == "not_found"
+    assert run("verifier", "revoke", "arrived", "--reason", "x", *slug, fails=True)[0]["where"] == "reference"
+
+
 def test_audit_verify(admin, tenant, db):
     assert run("audit", "verify", "--tenant", tenant.slug)[0]["ok"] is True
     with db.connect() as connection, connection.transaction():

@@ -46,6 +46,8 @@ BODIES: dict[str, Any] = {
     **{f"steps/<str:step_id>/{verb}/": VERSIONED for verb in "rerun skip unskip hold release kill".split()},
     "steps/<str:step_id>/mark-successed/": VERSIONED,
     "steps/<str:step_id>/input/": {"value": {}},
+    "tools/<str:name>/versions/<str:number>/retire/": {"reason": "x"},
+    "verifiers/<str:name>/versions/<str:number>/revoke/": {"reason": "x"},
     "operations/<str:operation_id>/compensate/": {"reason": "x"},
     "operations/<str:operation_id>/query/": {"reason": "x"},
     "attempts/<str:attempt_id>/callback/": {"token": "t", "epoch": 1, "version": 1, "status": "succeeded"},

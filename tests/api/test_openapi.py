@@ -21,6 +21,7 @@ POST runs/{run_id}/pause/ | POST runs/{run_id}/resume/ | GET steps/{step_id}/ | 
 POST steps/{step_id}/skip/ | POST steps/{step_id}/unskip/ | POST steps/{step_id}/hold/
 POST steps/{step_id}/release/ | POST steps/{step_id}/kill/ | POST steps/{step_id}/mark-successed/
 GET,POST workflows/ | GET workflows/{name}/versions/ | GET workflows/schema/ | GET,POST tools/
+POST tools/{name}/versions/{number}/retire/ | POST verifiers/{name}/versions/{number}/revoke/
 GET operations/{operation_id}/ | POST operations/{operation_id}/query/ | POST attempts/{attempt_id}/callback/
 POST artifacts/ | GET artifacts/{artifact_id}/ | GET workers/ | GET audit/
 GET,POST tokens/ | GET,POST members/ | GET approvals/ | GET approvals/{approval_id}/

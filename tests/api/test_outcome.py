@@ -6,10 +6,11 @@ import uuid
 
 import pytest
 
+from runtime.actions.retiring import revoke_verifier
 from runtime.actions.workflows import authorise_verifier
 from runtime.kernel.canonical import digest
 from runtime.kernel.ids import uuid7
-from runtime.models import Evidence, Verifier
+from runtime.models import Evidence
 from runtime.store.tx import tenant_tx
 from tests.support.api import caller, problem
 
@@ -100,9 +101,8 @@ def test_evidence_of_another_task_or_tenant_is_not_there(admin, stranger, other_
     problem(caller(other_tenant, "verifier").post(f"tasks/{foreign['task_id']}/outcome/", body), 404)
 
 
-def test_a_revoked_verifier(tenant, case):
-    with tenant_tx(tenant.id) as tx:
-        Verifier.objects.filter(name="arrived").update(revoked_at=tx.now())
+def test_a_revoked_verifier(admin, case):
+    revoke_verifier(actor=admin.actor, name="arrived", version=1, reason="it left")
     problem(case["verifier"].post(f"tasks/{case['task_id']}/outcome/", wanted(case)), 409)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runtime.actions.retiring import retire_tool
 from runtime.actions.steps import release_step
 from runtime.queries.checkpoints import read_recovery_point
 from runtime.store.tx import plain_tx
@@ -55,15 +56,25 @@ def test_what_agrees_goes_on_under_a_new_epoch(engine):
             "UPDATE qd_tool_version SET contract_sha256 = sha256('x') WHERE name = 'core.noop' AND tenant_id = %s",
             "contract",
         ),
-        ("UPDATE qd_tool_version SET retired_at = now() WHERE name = 'core.noop' AND tenant_id = %s", "retired"),
         ("UPDATE qd_workflow_version SET spec_sha256 = sha256('x') WHERE tenant_id = %s", "workflow version"),
     ],
-    ids=["tool-changed", "tool-retired", "workflow-changed"],
+    ids=["tool-changed", "workflow-changed"],
 )
 def test_what_does_not_agree_is_parked_and_never_skipped(engine, fresh_db, change, says):
     run, claimed = lose(engine, tool("a"), tool("b", "a"))
     with past_every_guard(fresh_db) as connection:
         connection.execute(change, [engine.tenant.id])
+    _parked_and_released(engine, run, claimed, says)
+
+
+@pytest.mark.usefixtures("fresh_db")
+def test_a_step_of_a_retired_tool_is_parked_when_its_worker_is_lost(engine):
+    run, claimed = lose(engine, tool("a"), tool("b", "a"))
+    retire_tool(actor=engine.actor, name="core.noop", version=1, reason="it is replaced")
+    _parked_and_released(engine, run, claimed, "retired")
+
+
+def _parked_and_released(engine, run, claimed, says):
     assert lost.return_orphans()["parked"] == 1
     parked(engine, run, "a", says)
     assert engine.statuses(run)["b"] == "waiting"

@@ -7,10 +7,12 @@ from rest_framework.response import Response
 
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
+from runtime.actions.retiring import retire_tool, revoke_verifier
 from runtime.actions.workflows import register_workflow
 from runtime.api.base import PAGING, PREFIX, Endpoint, describe, ref
-from runtime.api.http import json_bytes
-from runtime.api.schemas import paged
+from runtime.api.http import json_body, json_bytes
+from runtime.api.part_schemas import QUERY_BODY
+from runtime.api.schemas import body, paged
 from runtime.graph.spec import MAX_SPEC_BYTES, MAX_SPEC_DEPTH, workflow_schema
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import BadInput, NotFound
@@ -68,9 +70,7 @@ class WorkflowVersion(Endpoint):
     @describe("Read a workflow version", tag="workflows", name="read_version", answers={200: ref("WorkflowVersion")})
     def get(self, request: Request, name: str, number: str) -> Response:
         self.params.done()
-        if not (number.isascii() and number.isdigit() and 0 < int(number) < 2**31):
-            raise NotFound("There is no such version.")
-        return Response(queries.read_version(actor=self.actor, name=_name(name), number=int(number)))
+        return Response(queries.read_version(actor=self.actor, name=_name(name), number=_number(number)))
 
 
 class WorkflowSchema(Endpoint):
@@ -113,6 +113,36 @@ class Tools(Endpoint):
         return Response(answer, status=201 if answer.get("created", True) else 200)
 
 
+class RetireTool(Endpoint):
+    """A version that no new workflow takes."""
+
+    @describe(
+        "Retire a tool version: no workflow is registered with it any more",
+        tag="tools",
+        name="retire_tool",
+        answers={200: ref("ToolRetired")},
+        body=QUERY_BODY,
+    )
+    def post(self, request: Request, name: str, number: str) -> Response:
+        reason = json_body(request, body("query"))["reason"]
+        return Response(retire_tool(actor=self.actor, name=_name(name), version=_number(number), reason=reason))
+
+
+class RevokeVerifier(Endpoint):
+    """A verifier that decides no more."""
+
+    @describe(
+        "Revoke a verifier: it records no further outcome",
+        tag="tasks",
+        name="revoke_verifier",
+        answers={200: ref("VerifierRevoked")},
+        body=QUERY_BODY,
+    )
+    def post(self, request: Request, name: str, number: str) -> Response:
+        reason = json_body(request, body("query"))["reason"]
+        return Response(revoke_verifier(actor=self.actor, name=_name(name), version=_number(number), reason=reason))
+
+
 class ToolSchema(Endpoint):
     """The published JSON Schema of tool contracts."""
 
@@ -127,5 +157,11 @@ class ToolSchema(Endpoint):
 
 def _name(name: str) -> str:
     if "\x00" in name or len(name) > 200:
-        raise NotFound("There is no such workflow in this tenant.")
+        raise NotFound("There is nothing of that name in this tenant.")
     return name
+
+
+def _number(number: str) -> int:
+    if not (number.isascii() and number.isdigit() and 0 < int(number[:11]) < 2**31):
+        raise NotFound("There is no such version.")
+    return int(number)

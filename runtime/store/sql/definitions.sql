@@ -42,6 +42,19 @@ SELECT id FROM qd_verifier WHERE name = %s AND number = %s AND revoked_at IS NUL
 INSERT INTO qd_verifier (id, tenant_id, name, number, method, description, authorised_by, created_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, qd_now()) ON CONFLICT (tenant_id, name, number) DO NOTHING RETURNING id;
 
+-- name: lock_verifier
+-- Waits for whoever records an outcome of it right now.
+SELECT id, revoked_at FROM qd_verifier WHERE name = %s AND number = %s FOR UPDATE;
+
+-- name: end_verifier
+UPDATE qd_verifier SET revoked_at = qd_now() WHERE id = %s RETURNING revoked_at;
+
+-- name: lock_tool
+SELECT id, retired_at FROM qd_tool_version WHERE name = %s AND number = %s FOR NO KEY UPDATE;
+
+-- name: end_tool
+UPDATE qd_tool_version SET retired_at = qd_now() WHERE id = %s RETURNING retired_at;
+
 -- name: tool_is_known
 SELECT EXISTS (SELECT FROM qd_tool_version WHERE name = %(name)s AND (%(number)s::int IS NULL OR number = %(number)s));
 

@@ -50,7 +50,8 @@ SELECT id, sha256, sha256(content) = sha256 FROM qd_artifact WHERE id = ANY(%s);
 SELECT id, status, n_open_operations FROM qd_run WHERE id = %s AND task_id = %s;
 
 -- name: verifier_named
-SELECT id, method, revoked_at FROM qd_verifier WHERE name = %s AND number = %s;
+-- Locked, so that it is not revoked before its outcome is written.
+SELECT id, method, revoked_at FROM qd_verifier WHERE name = %s AND number = %s FOR SHARE;
 
 -- name: insert_outcome
 INSERT INTO qd_outcome (id, tenant_id, task_id, run_id, verifier_id, verdict, criterion, decided_by, decided_at)
