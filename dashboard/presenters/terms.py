@@ -49,6 +49,7 @@ VERBS = (
     gettext_lazy("Upload artifacts."),
     gettext_lazy("Read inputs, outputs, artifacts' content and tools' answers."),
     gettext_lazy("Record a task's outcome as a verifier."),
+    gettext_lazy("See sessions of others and attach tasks to them."),
     gettext_lazy("Read the audit log."),
     gettext_lazy("See worker sessions."),
     gettext_lazy("See the tenant's members."),
@@ -132,6 +133,7 @@ PROBLEMS = (
     gettext_lazy("Resolution is not permitted"),
     gettext_lazy("A second person is needed"),
     gettext_lazy("Asked too soon"),
+    gettext_lazy("Content does not have its hash"),
     gettext_lazy("Bulk repair is elsewhere by now"),
     gettext_lazy("Something else would run now"),
 )

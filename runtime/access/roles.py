@@ -51,7 +51,7 @@ _NOBODY_BY_RANK = frozenset({v.OUTCOME_RECORD, v.STOP_GLOBAL})
 _roles: dict[str, set[str]] = {
     "viewer": set(_LOOK),
     "approver": {*_LOOK, v.PAYLOAD_READ, v.MEMBER_READ, v.STEP_RESOLVE},
-    "oncall": {*_LOOK, *_OPERATE, v.PAYLOAD_READ, v.AUDIT_READ, v.MEMBER_READ, v.TASK_SUBMIT},
+    "oncall": {*_LOOK, *_OPERATE, v.PAYLOAD_READ, v.AUDIT_READ, v.MEMBER_READ, v.TASK_SUBMIT, v.SESSION_USE},
     "finance": {*_LOOK, v.AUDIT_READ, v.MEMBER_READ},
     "integrator": {
         *_LOOK,

@@ -32,6 +32,7 @@ ARTIFACT_READ = "artifact.read"
 ARTIFACT_WRITE = "artifact.write"
 PAYLOAD_READ = "payload.read"
 OUTCOME_RECORD = "outcome.record"
+SESSION_USE = "session.use"
 AUDIT_READ = "audit.read"
 WORKER_READ = "worker.read"
 MEMBER_READ = "member.read"
@@ -79,6 +80,7 @@ VERBS: dict[str, str] = {
     ARTIFACT_WRITE: "Upload artifacts.",
     PAYLOAD_READ: "Read inputs, outputs, artifacts' content and tools' answers.",
     OUTCOME_RECORD: "Record a task's outcome as a verifier.",
+    SESSION_USE: "See sessions of others and attach tasks to them.",
     AUDIT_READ: "Read the audit log.",
     WORKER_READ: "See worker sessions.",
     MEMBER_READ: "See the tenant's members.",

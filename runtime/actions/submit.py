@@ -16,6 +16,7 @@ from runtime.actions.admission import check_tenant
 from runtime.actions.base import WORK_CHANNEL, frame
 from runtime.actions.manifests import Policies, clock_and_policies, manifest_of, tool_pools
 from runtime.actions.references import keep_references
+from runtime.actions.sessions import check_owner
 from runtime.actions.starting import Draft, insert_runs, start_run
 from runtime.actions.terms import check_terms
 from runtime.graph.inputs import check_input
@@ -107,7 +108,7 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
         # Many items of one request name the same workflow: it is looked up once.
         version = cache(lambda name, number: unit.tx.one("workflow_version", {"name": name, "number": number}))
         # A key that is taken is answered from its task, whatever would be said of the request today.
-        held = _held(unit.tx, requests)
+        held, owners = _held(unit.tx, requests), _owners(unit.tx, requests)
         drafts: dict[int, Draft] = {}
         for index, request in enumerate(requests):
             try:
@@ -117,6 +118,7 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
                 if known := held.get((request.workflow, request.request_key)):
                     answers[index] = _again(request, known)
                 else:
+                    check_owner(actor, owners.get(request.session or ""))
                     drafts[index] = _draft(unit, request, now, found, policies)
             except QuarterdeckError as problem:
                 answers[index] = problem
@@ -241,16 +243,27 @@ def _insert_tasks(
     return {row[0] for row in inserted}
 
 
+def _owners(tx: Tx, requests: list[SubmitRequest]) -> dict[str, str]:
+    """Return key → owner of the sessions that are named and there."""
+    keys = {r.session for r in requests if r.session and _storable(r.session)}
+    return {row[0]: row[2] for row in tx.rows("sessions_by_key", (sorted(keys),))} if keys else {}
+
+
 def _sessions(tx: Tx, actor: Actor, keys: set[str]) -> dict[str, uuid.UUID]:
-    """Return key → id of the sessions, making those that are missing."""
+    """Return key → id of the sessions, making those that are missing.
+
+    Raises PermissionDenied for one that somebody else made at this very moment.
+    """
     if not keys:
         return {}
-    found = dict(tx.rows("sessions_by_key", (sorted(keys),)))
+    rows = tx.rows("sessions_by_key", (sorted(keys),))
     # In one order everywhere: two requests that make the same sessions must not wait for each other in a circle.
-    if missing := sorted(keys - found.keys()):
+    if missing := sorted(keys - {row[0] for row in rows}):
         tx.send("insert_sessions", (tx.tenant_id, actor.label, [uuid7() for _ in missing], missing))
-        found = dict(tx.rows("sessions_by_key", (sorted(keys),)))
-    return found
+        rows += tx.rows("sessions_by_key", (missing,))
+    for _key, _id, owner in rows:
+        check_owner(actor, owner)
+    return {row[0]: row[1] for row in rows}
 
 
 def _dump(value: Any) -> str:

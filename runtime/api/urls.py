@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from django.urls import path, re_path
 
-from runtime.api.views import definitions, effects, limits, messages, meta, people, runs, signals, steps, tasks, watch
+from runtime.api.views import (
+    definitions,
+    effects,
+    limits,
+    messages,
+    meta,
+    people,
+    runs,
+    sessions,
+    signals,
+    steps,
+    tasks,
+    watch,
+)
 
 _STEP_VERBS = {
     "rerun": steps.RerunStep,
@@ -25,6 +38,9 @@ urlpatterns = [
     path("tasks/<str:task_id>/runs/", tasks.TaskRuns.as_view()),
     path("tasks/<str:task_id>/outcome/", tasks.TaskOutcome.as_view()),
     path("tasks/<str:task_id>/evidence/", tasks.TaskEvidence.as_view()),
+    path("sessions/", sessions.Sessions.as_view()),
+    path("sessions/<str:session_id>/", sessions.Session.as_view()),
+    path("sessions/<str:session_id>/tasks/", sessions.SessionTasks.as_view()),
     path("search/", tasks.Search.as_view()),
     path("runs/", runs.Runs.as_view()),
     path("runs/<str:run_id>/", runs.Run.as_view()),

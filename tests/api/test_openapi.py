@@ -20,6 +20,7 @@ POST runs/{run_id}/signals/{name}/ | GET tasks/{task_id}/evidence/ | GET steps/{
 POST runs/{run_id}/pause/ | POST runs/{run_id}/resume/ | GET steps/{step_id}/ | POST steps/{step_id}/rerun/
 POST steps/{step_id}/skip/ | POST steps/{step_id}/unskip/ | POST steps/{step_id}/hold/
 POST steps/{step_id}/release/ | POST steps/{step_id}/kill/ | POST steps/{step_id}/mark-successed/
+GET,POST sessions/ | GET,PUT sessions/{session_id}/ | GET,POST sessions/{session_id}/tasks/
 GET,POST workflows/ | GET workflows/{name}/versions/ | GET workflows/schema/ | GET,POST tools/
 POST tools/{name}/versions/{number}/retire/ | POST verifiers/{name}/versions/{number}/revoke/
 GET operations/{operation_id}/ | POST operations/{operation_id}/query/ | POST attempts/{attempt_id}/callback/

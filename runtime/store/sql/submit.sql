@@ -33,7 +33,7 @@ FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid
 
 -- name: sessions_by_key
 -- A session that is there is read without a lock: submits into one session do not wait for each other.
-SELECT key, id FROM qd_session WHERE key = ANY(%s);
+SELECT key, id, created_by FROM qd_session WHERE key = ANY(%s);
 
 -- name: insert_sessions
 -- Somebody else may be making the same one: this waits for them and then inserts nothing.
@@ -53,3 +53,35 @@ UPDATE qd_artifact SET expires_at = NULL WHERE id = ANY(%s) AND content IS NOT N
 UPDATE qd_artifact SET content = NULL WHERE id IN (
   SELECT id FROM qd_artifact WHERE expires_at <= qd_now() AND content IS NOT NULL ORDER BY id LIMIT %s
   FOR NO KEY UPDATE SKIP LOCKED) RETURNING id;
+
+-- name: create_session
+INSERT INTO qd_session (id, tenant_id, key, context, created_by, created_at)
+VALUES (%s, %s, %s, %s::jsonb, %s, qd_now()) ON CONFLICT (tenant_id, key) DO NOTHING RETURNING id;
+
+-- name: session_of_id
+SELECT key, created_by FROM qd_session WHERE id = %s;
+
+-- name: set_session_context
+UPDATE qd_session SET context = %s::jsonb WHERE id = %s;
+
+-- name: lock_task_session
+SELECT t.created_by, t.session_id, s.key, s.created_by FROM qd_task t LEFT JOIN qd_session s ON s.id = t.session_id
+WHERE t.id = %s FOR NO KEY UPDATE OF t;
+
+-- name: attach_task
+UPDATE qd_task SET session_id = %s WHERE id = %s;
+
+-- name: read_session
+SELECT id, key, context, created_by, created_at FROM qd_session WHERE id = %s;
+
+-- name: read_sessions
+SELECT id, key, created_by, created_at FROM qd_session
+WHERE (%(owner)s::text IS NULL OR created_by = %(owner)s) AND (%(key)s::text IS NULL OR key = %(key)s)
+  AND (%(below)s::uuid IS NULL OR id < %(below)s) ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: read_session_tasks
+-- Newest first, each with its newest run.
+SELECT t.id, t.workflow_name AS workflow, t.name, t.created_by, t.created_at, r.id AS run_id, r.status
+FROM qd_task t LEFT JOIN LATERAL (
+  SELECT id, status FROM qd_run WHERE task_id = t.id ORDER BY created_at DESC, id DESC LIMIT 1) r ON true
+WHERE t.session_id = %(id)s AND (%(below)s::uuid IS NULL OR t.id < %(below)s) ORDER BY t.id DESC LIMIT %(limit)s;
