@@ -25,12 +25,10 @@ def check_texts(document: Mapping[str, Any], edges: list[Edge], problems: Proble
     checker = _Checker(document, edges, problems)
     for i, node in enumerate(document["nodes"]):
         checker.node(node, f"/nodes/{i}")
-    for where, key in (("/success", "success"), ("/output", "output")):
+    for key in ("success", "output", "state"):
         if document.get(key) is not None:
-            refs = (
-                checker.expression(document[key], where) if key == "success" else checker.template(document[key], where)
-            )
-            checker.known(refs)
+            check = checker.expression if key == "success" else checker.template
+            checker.known(check(document[key], f"/{key}"))
 
 
 class _Checker:

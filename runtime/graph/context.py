@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from runtime.graph.templates import Template
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput, InvalidExpression
@@ -83,25 +84,49 @@ def unmet_success(frame: Frame, run: RunState) -> str | None:
 
 
 def finished_outputs(frame: Frame, runs: Iterable[RunState]) -> dict[uuid.UUID, dict[str, Any]]:
-    """Render the ``output`` of runs that end and keep it as artifacts; return run → what its last event says of it.
+    """Render the ``output`` and the ``state`` of runs that end; return run → what its last event says of them.
 
-    That is ``output_sha256`` and the artifact's id, or ``output_error``: an output that does not evaluate (a node that
-    was skipped) or is larger than an artifact may be takes nothing from what was done. A run without a template is left
-    out.
+    Outputs are kept as artifacts, states become those of the tasks, in this transaction. The event has
+    ``output_sha256``, the artifact's id and the ``state_sha256``, or ``output_error`` and ``state_error``: what does
+    not evaluate (a node that was skipped) or is larger than it may be takes nothing from what was done, and the task
+    keeps the State it had. A run without either template is left out.
     """
-    rendered: dict[uuid.UUID, tuple[bytes, bytes]] = {}
+    outputs: dict[uuid.UUID, tuple[bytes, bytes]] = {}
+    states: list[tuple[uuid.UUID, str]] = []
     said: dict[uuid.UUID, dict[str, Any]] = {}
     for run in runs:
-        if (template := run.plan.output) is None:
+        templates = [one for one in (run.plan.output, run.plan.state) if one is not None]
+        if not templates:
             continue
-        try:
-            value = template.render(run_context(frame, run, template.refs))
-            content = canonical_bytes(value, max_bytes=conf().max_result_bytes)
-        except (InvalidExpression, BadInput) as problem:
-            said[run.id] = {"payload": {"output_error": problem.detail}}
-        else:
-            rendered[run.id] = digest(content), content
-    stored = frame.store(dict(rendered.values())) if rendered else {}
-    for run_id, (sha256, _content) in rendered.items():
-        said[run_id] = {"payload": {"artifact_id": str(stored[sha256])}, "output_sha256": sha256}
+        context = run_context(frame, run, frozenset().union(*(one.refs for one in templates)))
+        payload: dict[str, Any] = {}
+        said[run.id] = {"payload": payload}
+        if (output := _rendered(run.plan.output, context, payload, "output")) is not None:
+            outputs[run.id] = digest(output), output
+        if (state := _rendered(run.plan.state, context, payload, "state")) is not None:
+            payload["state_sha256"] = digest(state).hex()
+            states.append((run.task_id, state.decode()))
+    stored = frame.store(dict(outputs.values())) if outputs else {}
+    for run_id, (sha256, _content) in outputs.items():
+        said[run_id]["payload"]["artifact_id"] = str(stored[sha256])
+        said[run_id]["output_sha256"] = sha256
+    if states:
+        # No two transactions write one task's: a task has one run at a time, and its row is locked here.
+        frame.tx.send("set_task_states", arrays("ut", states))
     return said
+
+
+def _rendered(template: Template | None, context: dict[str, Any], payload: dict[str, Any], what: str) -> bytes | None:
+    """Return the canonical bytes of ``what``; None, and why in ``payload``, when there is none."""
+    if template is None:
+        return None
+    limits = conf()
+    try:
+        value = template.render(context)
+        if what == "state" and not isinstance(value, dict):
+            raise InvalidExpression("The state is no object.")
+        most = limits.max_result_bytes if what == "output" else limits.inline_result_bytes
+        return canonical_bytes(value, max_bytes=most)
+    except (InvalidExpression, BadInput) as problem:
+        payload[f"{what}_error"] = problem.detail
+        return None

@@ -140,6 +140,7 @@ class Plan:
     output: Template | None
     success: Expression | None
     max_parallel: int | None = None
+    state: Template | None = None
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Plan:
@@ -207,6 +208,7 @@ class _Builder:
             output=_template(self.spec, "output", ""),
             success=_expression(self.spec, "success"),
             max_parallel=self.spec.get("max_parallel"),
+            state=_template(self.spec, "state", ""),
         )
 
     def _order(self) -> list[str]:

@@ -245,6 +245,10 @@ _SCHEMA: dict[str, Any] = {
         },
         "input_schema": {"type": "object", "description": "JSON Schema 2020-12 of the task's input."},
         "output": {**_TEMPLATE, "description": "The run's output, a template."},
+        "state": {
+            "type": "object",
+            "description": "The task's business State from the end of a completed run on: a template of an object.",
+        },
         "success": {**_EXPRESSION, "description": "When the finished run counts as completed."},
         "max_parallel": {
             "type": "integer",

@@ -60,6 +60,8 @@ def _present_listed(row: dict[str, Any]) -> dict[str, Any]:
 def read_task(*, actor: Actor, task_id: uuid.UUID) -> dict[str, Any]:
     """Return a task with its runs, newest first. ``input`` and ``state`` need ``payload.read`` (A9.8).
 
+    ``state`` is the business State as the last completed run of a workflow with a ``state`` left it, else empty.
+
     Raises NotFound. Verb ``task.read``.
     """
     with reading(actor, v.TASK_READ) as tx:

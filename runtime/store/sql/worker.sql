@@ -40,6 +40,10 @@ SELECT r.id, t.input, t.id, t.name, t.goal, t.data_time, t.retry, t.created_by, 
        THEN (SELECT e.payload->'adopts' FROM qd_event e WHERE e.run_id = r.id AND e.seq = 1) END, t.scope
 FROM qd_run r JOIN qd_task t ON t.id = r.task_id WHERE r.id = ANY(%s);
 
+-- name: set_task_states
+-- The business State is the task's: it outlives the run that wrote it.
+UPDATE qd_task t SET state = u.state::jsonb FROM unnest(%s::uuid[], %s::text[]) u(id, state) WHERE t.id = u.id;
+
 -- name: offered_checkpoints
 -- What an earlier run of the task stored at these nodes; a purged output is not offered.
 SELECT s.run_id, s.node, c.input_sha256, coalesce(c.output, a.content), c.output_sha256
