@@ -17,6 +17,7 @@ from runtime.access.authorize import may
 from runtime.graph.undo import undone_node
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import NotFound
+from runtime.queries.arguments import read_arguments
 from runtime.queries.effects import read_operation
 from runtime.queries.steps import read_step
 
@@ -51,6 +52,7 @@ def drawer_of(request: HttpRequest, actor: Actor, context: dict[str, Any], node:
         "events": list(reversed(facts.events)),
         "answers": why_answers.answer(facts),
         "attempts": facts.attempts,
+        "arguments": read_arguments(actor=actor, step_id=step["id"]) if part == "content" else None,
         "verbs": _verbs(context, found, step),
         "request": next((one for one in facts.requests if one["state"] == "pending"), None),
         "may_read": may(actor, v.PAYLOAD_READ),

@@ -91,6 +91,19 @@ ANSWERS: dict[str, Any] = {
             "killed_attempt": {"anyOf": [{"type": "object"}, {"type": "null"}]},
         },
     },
+    "StepArguments": {
+        "type": "object",
+        "required": ["step_id", "attempt", "input_sha256", "source", "why_not", "redacted"],
+        "properties": {
+            "step_id": _ID,
+            "attempt": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+            "input_sha256": _MAYBE_TEXT,
+            "source": {"enum": ["operation", "recomputed", None]},
+            "why_not": {"enum": ["not_recorded", "not_the_same", None]},
+            "redacted": _FLAG,
+            "input": {"description": "Only with payload.read, and with this very hash."},
+        },
+    },
     "ToolRetired": {
         "type": "object",
         "required": ["tool", "retired_at", "changed"],

@@ -55,6 +55,7 @@ urlpatterns = [
     path("runs/<str:run_id>/resume/", runs.ResumeRun.as_view()),
     path("steps/<str:step_id>/", steps.Step.as_view()),
     path("steps/<str:step_id>/attempts/", steps.StepAttempts.as_view()),
+    path("steps/<str:step_id>/arguments/", steps.StepArguments.as_view()),
     path("steps/<str:step_id>/force-preview/", steps.ForcePreview.as_view()),
     *(path(f"steps/<str:step_id>/{name}/", view.as_view()) for name, view in _STEP_VERBS.items()),
     path("workflows/", definitions.Workflows.as_view()),

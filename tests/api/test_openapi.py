@@ -17,6 +17,7 @@ GET,POST tasks/ | POST tasks/bulk/ | GET tasks/{task_id}/ | POST tasks/{task_id}
 GET,POST tasks/{task_id}/outcome/ | GET search/ | GET runs/ | GET runs/{run_id}/ | GET runs/{run_id}/events/
 GET runs/{run_id}/snapshot/ | GET runs/{run_id}/graph/ | GET runs/{run_id}/steps/ | POST runs/{run_id}/cancel/
 POST runs/{run_id}/signals/{name}/ | GET tasks/{task_id}/evidence/ | GET steps/{step_id}/attempts/
+GET steps/{step_id}/arguments/
 POST runs/{run_id}/pause/ | POST runs/{run_id}/resume/ | GET steps/{step_id}/ | POST steps/{step_id}/rerun/
 POST steps/{step_id}/skip/ | POST steps/{step_id}/unskip/ | POST steps/{step_id}/hold/
 POST steps/{step_id}/release/ | POST steps/{step_id}/kill/ | POST steps/{step_id}/mark-successed/

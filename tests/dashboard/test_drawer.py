@@ -7,7 +7,11 @@ from html import unescape
 
 import pytest
 
+from runtime.kernel.canonical import digest
+from runtime.worker.complete import complete
+from runtime.worker.work import Report
 from tests.support.pages import Reader, Scene
+from tests.support.specs import tool, workflow
 
 
 def links(page: str, tag: str) -> list[str]:
@@ -75,3 +79,20 @@ def test_the_head_comes_alone_for_a_page_that_is_live(made: Scene, admin: Reader
         assert part in whole, part
         assert part not in alone, part
     Reader(made.tenant, "viewer").get(f"/runs/{run_id}/audit/", 403, headers={"X-Refresh": "head"})
+
+
+@pytest.mark.req("A9.5")
+def test_the_drawer_shows_what_a_reading_step_was_called_with_if_it_has_the_hash(made: Scene, admin: Reader):
+    engine = made.engine
+    run_id = engine.submit(workflow({**tool("a"), "input": {"of": {"$": "input.of"}}}, tool("b", "a")), {"of": "W-77"})
+    claimed = next(one for one in engine.claim() if one.run_id == run_id)
+    report = Report(claimed, "succeeded", output=b"{}", output_sha256=digest(b"{}"))
+    report.input_sha256 = digest(b'{"of":"W-77"}')
+    complete(made.tenant.id, [report])
+    shown = admin.get(f"/runs/{run_id}/?step=a&part=content")
+    assert "Made again from what came before it" in shown
+    assert "W-77" in shown
+    other = admin.get(f"/runs/{made.runs['done']}/?step=a&part=content")
+    assert "only its hash was kept" in other
+    hidden = Reader(made.tenant, "viewer").get(f"/runs/{run_id}/?step=a&part=content")
+    assert "W-77" not in hidden

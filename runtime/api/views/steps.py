@@ -13,6 +13,7 @@ from runtime.api.base import PAGING, Endpoint, describe, ref
 from runtime.api.http import json_body, path_id
 from runtime.api.schemas import FORCE_BODY, OBJECT, STEP_VERB_BODY, body, paged
 from runtime.queries import steps as queries
+from runtime.queries.arguments import read_arguments
 from runtime.queries.forcing import preview_force
 
 
@@ -41,6 +42,24 @@ class StepAttempts(Endpoint):
         params.done()
         wanted = path_id(step_id, "step")
         return Response(queries.list_attempts(actor=self.actor, step_id=wanted, cursor=cursor, limit=limit).as_json())
+
+
+class StepArguments(Endpoint):
+    """What a step was called with."""
+
+    @describe(
+        "Read what a step was called with: as it was sent, or made again with the same hash",
+        tag="steps",
+        name="read_arguments",
+        answers={200: ref("StepArguments")},
+        query={"attempt": ({"type": "integer", "minimum": 1}, "Of this attempt; the newest that called something.")},
+    )
+    def get(self, request: Request, step_id: str) -> Response:
+        params = self.params
+        attempt = params.integer("attempt", 0, low=1, high=32_767) or None
+        params.done()
+        wanted = path_id(step_id, "step")
+        return Response(read_arguments(actor=self.actor, step_id=wanted, attempt=attempt))
 
 
 class ForcePreview(Endpoint):

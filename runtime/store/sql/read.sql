@@ -57,6 +57,25 @@ SELECT number, owner_epoch, worker_session_id, started_at, finished_at, outcome,
   resources
 FROM qd_attempt WHERE run_id = %(run)s AND step_id = %(step)s AND number < %(below)s ORDER BY number DESC LIMIT %(limit)s;
 
+-- name: read_attempt_input
+-- The newest attempt that called something, or the one that is asked for.
+SELECT number, input_sha256, started_at FROM qd_attempt
+WHERE run_id = %(run)s AND step_id = %(step)s AND input_sha256 IS NOT NULL
+  AND (%(attempt)s::int IS NULL OR number = %(attempt)s) ORDER BY number DESC LIMIT 1;
+
+-- name: read_payload_by_hash
+SELECT payload FROM qd_operation WHERE run_id = %s AND payload_sha256 = %s LIMIT 1;
+
+-- name: outputs_then
+-- What nodes had come to at a time, in the execution versions of then; an output larger than asked for is left out.
+SELECT DISTINCT ON (s.node) s.node, s.status, s.error, CASE WHEN coalesce(length(c.output), a.size) <= %(most)s
+  THEN coalesce(c.output, a.content) END, c.output_sha256 IS NOT NULL
+FROM qd_step s
+LEFT JOIN qd_checkpoint c ON c.run_id = s.run_id AND c.node = s.node AND c.execution_version = s.execution_version
+LEFT JOIN qd_artifact a ON a.id = c.artifact_id
+WHERE s.run_id = %(run)s AND s.node = ANY(%(nodes)s) AND s.created_at <= %(at)s
+ORDER BY s.node, s.execution_version DESC;
+
 -- name: read_checkpoint
 SELECT c.kind, c.run_seq, c.attempt, c.input_sha256, c.output, c.output_sha256, c.artifact_id, c.adopted_from,
   c.created_at, a.size AS artifact_size, a.media_type AS artifact_media_type
