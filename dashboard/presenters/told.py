@@ -84,6 +84,7 @@ _ALERTS: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
             r"Calls held back, the tool keeps failing: (?P<what>.+?)",
             _("Calls held back, the tool keeps failing: %(what)s (%(n)s)"),
         ),
+        (r"Events that are not handled: (?P<what>.+?)", _("Events that are not handled: %(what)s (%(n)s)")),
         (
             r"So much waits that new work is refused, low priority first",
             _("So much waits that new work is refused, low priority first (%(n)s)"),

@@ -6,7 +6,7 @@ Nothing here knows who registers: the runtime asks the registry, the registry as
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -103,6 +103,15 @@ class Setting:
     below: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """Who reads events: under which name, what gets them, and of which types; None: of all."""
+
+    name: str
+    handler: Callable[[dict[str, Any]], None]
+    types: list[str] | None = None
+
+
 # Hears of holds inside the transaction that wrote them, after the rows; gets the frame.
 HoldListener = Callable[[Any, HoldNews], None]
 
@@ -117,8 +126,6 @@ SendListener = Callable[[Any, Sequence[tuple[Any, GateAnswer]]], None]
 Composer = Callable[[Any, dict[str, Any]], Any]
 # Names where a message goes, by its payload; None: it is a mail. One that fails holds up the messages for it alone.
 Destination = Callable[[dict[str, Any]], str | None]
-# A handler gets one event row (dict); it must be idempotent: events are delivered at least once.
-Handler = Callable[[dict[str, Any]], None]
 
 _gates: dict[str, Gate] = {}
 _send_listeners: dict[str, SendListener] = {}
@@ -127,7 +134,7 @@ _case_listeners: dict[str, CaseListener] = {}
 _duties: dict[str, Duty] = {}
 _composers: dict[str, Composer] = {}
 _destinations: dict[str, Destination] = {}
-_subscribers: dict[str, Handler] = {}
+_subscribers: dict[str, Subscriber] = {}
 _subjects: dict[str, Callable[..., Any]] = {}
 _verbs: dict[str, str] = {}
 _settings: dict[str, Setting] = {}
@@ -223,14 +230,25 @@ def destination_of(topic: str, payload: dict[str, Any]) -> str | None:
     return _destinations[topic](payload) if topic in _destinations else None
 
 
-def subscribe(name: str, handler: Handler) -> None:
-    """Read every event at least once, behind a cursor stored under ``name``."""
-    _subscribers[name] = handler
+def subscribe(name: str, handler: Callable[[dict[str, Any]], None], types: Iterable[str] | None = None) -> None:
+    """Let ``handler`` have every event (of ``types``) of every tenant, behind a cursor stored under ``name``.
+
+    A handler gets one event as a dict: the columns of the ledger, ``tenant_id`` and ``event_id``. It gets a tenant's in
+    the order of the stream, those of a run by ``seq``; the next one only when it has returned. It is called in the
+    scheduler, in the transaction that moves the cursor, of that tenant: what it writes there is written once. What it
+    does outside is done at least once: after a crash it gets the event again, under the same ``event_id``, and leaves
+    out what it has done for that. One that raises gets the same event again, later and later; its other tenants and the
+    other subscribers go on, and an alert tells of it. What takes more than seconds belongs into the outbox.
+    Raises ValueError for a name of more than 60 characters.
+    """
+    if not 0 < len(name) <= 60:
+        raise ValueError(f"a subscriber's name has 1 to 60 characters: {name!r}")
+    _subscribers[name] = Subscriber(name, handler, None if types is None else sorted(types))
 
 
-def subscribers() -> dict[str, Handler]:
-    """Return the registered subscribers by name."""
-    return dict(_subscribers)
+def subscribers() -> list[Subscriber]:
+    """Return the registered subscribers."""
+    return list(_subscribers.values())
 
 
 def register_policy(name: str, query: str) -> None:

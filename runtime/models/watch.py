@@ -19,6 +19,7 @@ ALERT_RULES = (
     "worker_stalled",
     "queue_full",
     "circuit_open",
+    "subscriber_stuck",
 )
 ALERT_SEVERITIES = ("warning", "critical")
 

@@ -30,6 +30,7 @@ from runtime.worker.maintenance import (
     stranded,
     timers,
 )
+from runtime.worker.maintenance.subscribers import Reader
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +81,8 @@ def duties() -> list[Duty]:
         Duty("statistics", storage.refresh_statistics, poll, apart=True),
         Duty("answers", storage.forget_answers, 6 * 3600.0),
         *(Duty(one.name, one.run_once, one.every, apart=one.apart) for one in seams.duties()),
+        # Each in a thread of its own: one that is slow holds up no other.
+        *(Duty(f"subscriber {one.name}", Reader(one).run_once, poll, apart=True) for one in seams.subscribers()),
     ]
 
 

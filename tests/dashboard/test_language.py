@@ -68,6 +68,7 @@ def test_what_the_code_says_on_a_page_is_in_the_catalog():
         "Messages in quarantine: mail (1)",
         "Workers alive without progress: host (1)",
         "Workers lost and not replaced: host (1)",
+        "Events that are not handled: search (1)",
         "Calls held back, the tool keeps failing: shop.refund@1 (1)",
         "So much waits that new work is refused, low priority first (1)",
         "Operation refund:A-1: receipt unknown on shop.refund@1.",

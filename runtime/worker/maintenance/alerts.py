@@ -26,6 +26,7 @@ from runtime.worker.maintenance.each import attempt
 TOPIC = "alert.opened"
 FAILED_WINDOW_SECONDS = 900.0
 OUTBOX_OLD_SECONDS = 600.0
+SUBSCRIBER_OLD_SECONDS = 60.0
 # Alerts that a duty opens when it mends something: nothing is wrong any more, and it is told all the same.
 TOLD_BY_DUTIES = "stranded_runs:"
 _SHOWN = 20
@@ -116,8 +117,18 @@ def _findings(tx: Tx, lost: list[tuple[Any, ...]], waiting: int) -> _Found:
     for breaker_id, tool, error_class, failures in tx.rows("alert_open_breakers"):
         subject = _subject("breaker", breaker_id, None, f"{error_class}: {failures} failures")
         found.add(tool, "circuit_open", "warning", f"Calls held back, the tool keeps failing: {tool}", subject)
+    _add_stuck_subscribers(tx, found)
     _add_backlog(tx, found, waiting)
     return found
+
+
+def _add_stuck_subscribers(tx: Tx, found: _Found) -> None:
+    """Warn when a subscriber has stood before one and the same event for long."""
+    for one in seams.subscribers():
+        wanted = {"name": f"{one.name}/{tx.tenant_id}", "old": SUBSCRIBER_OLD_SECONDS, "types": one.types}
+        for run_id, seq, kind in tx.rows("stuck_subscriber", wanted):
+            subject = _subject("run", run_id, run_id, f"event {seq}: {kind}")
+            found.add(one.name, "subscriber_stuck", "warning", f"Events that are not handled: {one.name}", subject)
 
 
 def _add_backlog(tx: Tx, found: _Found, waiting: int) -> None:
