@@ -13,6 +13,7 @@ from approvals.law import RISKS
 from approvals.requests import request_of_message
 from runtime.actions.notices import secret_of
 from runtime.kernel.messages import Webhook
+from runtime.kernel.unseen import marked
 from runtime.store.links import page_link
 from runtime.store.tx import Tx
 
@@ -117,8 +118,8 @@ def _word(event: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return a text that a chat shows as it is: it mentions nobody and hides no address behind a word."""
-    words = " ".join(text.split())
+    """Return a text that a chat shows as it is: it mentions nobody, and hides no address and no sign."""
+    words = marked(" ".join(text.split()))
     for sign, shown in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "@\u200b"), ("](", "]\u200b(")):
         words = words.replace(sign, shown)
     return words

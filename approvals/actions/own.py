@@ -20,7 +20,7 @@ from approvals.policies import under_policy
 from approvals.rendering import Call, Rendered
 from approvals.terms import EXPIRES_SECONDS, START_SECONDS, Terms
 from approvals.verbs import ASK
-from approvals.writing import About, write_request
+from approvals.writing import About, note, write_request
 from runtime.access.authorize import authorize
 from runtime.access.roles import ROLES
 from runtime.actions.acting import insist
@@ -29,6 +29,7 @@ from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, QuarterdeckError, RequestKeyConflict
+from runtime.kernel.unseen import is_blank
 from runtime.machine.frame import Frame
 from runtime.store.tx import Tx
 from runtime.tools.calls import prepare
@@ -37,6 +38,8 @@ from runtime.tools.registry import tool_of
 
 EXTERNAL = "external"
 ACTION = "action"
+# The note on a request that keeps on which terms it was asked for.
+ASKED = "ask"
 _SEP = ":"
 MAX_KEY = 150
 MAX_TITLE = 300
@@ -68,11 +71,11 @@ def ask_own(
     """Ask people for one action that the asker carries out itself; returns the request as it stands.
 
     {approval_id, state, version, action_hash, payload_hash, role, deadline, …, replayed}. ``action_hash`` (hex) is the
-    digest that the grant binds and that using it quotes. The same key with the same action finds its request, however
-    it was decided; with another action it raises RequestKeyConflict. A tool that is registered is asked about by its
-    contract; of another the worst is presumed. Times in seconds; ``risk`` is a floor. Raises BadInput, SchemaMismatch
-    (the tool does not take the arguments), NotUsable (the tenant's policy denies it). Verb ``approval.ask``; nobody
-    decides their own.
+    digest that the grant binds and that using it quotes. The same key with the same action, words and terms finds its
+    request, however it was decided; with others it raises RequestKeyConflict, which names what differs.
+    A tool that is registered is asked about by its contract; of another the worst is presumed. Times in seconds;
+    ``risk`` is a floor. Raises BadInput, SchemaMismatch (the tool does not take the arguments), NotUsable (the tenant's
+    policy denies it). Verb ``approval.ask``; nobody decides their own.
     """
     authorize(actor, ASK)
     if actor.user_id is None:
@@ -80,21 +83,23 @@ def ask_own(
     _check(key, title, role, quorum, risk)
     words = check_reason(goal)
     terms = Terms(role=role, quorum=quorum, expires_s=expires_s, start_within_s=start_within_s)
+    said = {"role": role, "quorum": quorum, "risk": risk, "expires_s": expires_s, "start_within_s": start_within_s}
 
     def once() -> dict[str, Any]:
         with frame(actor) as unit:
             rendered = _rendered(unit.tx, actor, key, action, title.strip(), words, risk)
-            return _ask(unit, actor, key, rendered, terms)
+            asked_for = {"title": rendered.title, "goal": digest(words.encode()).hex(), **said}
+            return _ask(unit, actor, key, rendered, terms, asked_for)
 
     answer: dict[str, Any] = insist(once)
     return answer
 
 
-def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms) -> dict[str, Any]:
+def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms, said: dict[str, Any]) -> dict[str, Any]:
     tx = unit.tx
     subject = f"{actor.user_id}{_SEP}{key}"
     if (before := tx.one("approval_of_key", (subject,))) is not None:
-        return _replayed(unit, before[0], rendered)
+        return _replayed(unit, before[0], rendered, said)
     now = tx.now()
     terms = under_policy(tx, rendered, terms, "", EXTERNAL, now=now, refuse_denied=True)
     about = About(kind="subject", node=ACTION, subject_kind=EXTERNAL, subject_id=subject)
@@ -103,8 +108,9 @@ def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms) 
         # Somebody else with this identity asked under the key in the same moment, and has committed by now.
         row = tx.one("approval_of_key", (subject,))
         assert row is not None, "one request a key"
-        return _replayed(unit, row[0], rendered)
+        return _replayed(unit, row[0], rendered, said)
     asked = lock_request(unit, request_id)
+    note(tx, request_id, ASKED, actor.label, details=said)
     audit.record(
         tx,
         actor=actor,
@@ -118,7 +124,7 @@ def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms) 
     return told(asked, replayed=False)
 
 
-def _replayed(unit: Frame, request_id: uuid.UUID, rendered: Rendered) -> dict[str, Any]:
+def _replayed(unit: Frame, request_id: uuid.UUID, rendered: Rendered, said: dict[str, Any]) -> dict[str, Any]:
     asked = lock_request(unit, request_id)
     if bytes(asked.action_sha256) != rendered.action_sha256:
         raise RequestKeyConflict(
@@ -128,7 +134,24 @@ def _replayed(unit: Frame, request_id: uuid.UUID, rendered: Rendered) -> dict[st
             **asked.there(),
             current_action_hash=bytes(asked.action_sha256).hex(),
         )
+    if differs := _differences(unit.tx, request_id, said):
+        raise RequestKeyConflict(
+            f"This key asked for the same action before, with another {' and another '.join(differs)}.",
+            where=f"/{differs[0]}",
+            remediation="Send what was sent before, or ask on other terms under another key.",
+            **asked.there(),
+            differs=differs,
+        )
     return told(asked, replayed=True)
+
+
+def _differences(tx: Tx, request_id: uuid.UUID, said: dict[str, Any]) -> list[str]:
+    """Return the names of what was asked for otherwise; of a request older than this note, nothing."""
+    row = tx.one("approval_terms_asked", (request_id,))
+    if row is None:
+        return []
+    before = orjson.loads(row[0]) if isinstance(row[0], str | bytes) else row[0]
+    return [name for name, value in said.items() if before.get(name) != value]
 
 
 def asks_for(actor: Actor, asked: Asked) -> bool:
@@ -193,7 +216,7 @@ def _check(key: str, title: str, role: str, quorum: int, risk: str) -> None:
         mend = "Send a UUID, or what names the action in your program."
         where = "header Idempotency-Key"
         raise BadInput(f"A key has 1 to {MAX_KEY} printable characters.", where=where, remediation=mend)
-    if not 1 <= len(title.strip()) <= MAX_TITLE or not title.isprintable():
+    if is_blank(title) or len(title.strip()) > MAX_TITLE or not title.isprintable():
         mend = "Say in a line what is to be decided."
         raise BadInput(f"A title has 1 to {MAX_TITLE} printable characters.", where="/title", remediation=mend)
     if role not in ROLES:

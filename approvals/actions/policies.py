@@ -21,7 +21,7 @@ from runtime.actions.base import check_reason, frame
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
-from runtime.kernel.errors import NotFound
+from runtime.kernel.errors import Conflict, NotFound
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import Tx, tenant_tx
 
@@ -30,47 +30,81 @@ MOST_TRIED = 1000
 NO_OTHER_ADMIN = "There is no other admin in this tenant, so nobody can activate it: make a second member an admin."
 
 
-def propose_policy(*, actor: Actor, rules: Any, note: str) -> dict[str, Any]:
+def propose_policy(*, actor: Actor, rules: Any, note: str, policy_id: uuid.UUID | None = None) -> dict[str, Any]:
     """Write a new version of the tenant's rules and ask another admin to activate it.
 
-    Returns {policy_id, version, sha256, state, approval_id, tried}: ``tried`` is what it would have said of the past,
-    which is what the approver is shown; and ``warning`` where there is no other admin. Raises
-    BadInput naming the place, PermissionDenied. Verbs as for trying.
+    ``policy_id`` is the caller's own id of this proposal: sent again, it is answered as before. Returns {policy_id,
+    version, sha256, state, approval_id, tried, replayed}: ``tried`` is what it would have said of the past, which is
+    what the approver is shown; and ``warning`` where there is no other admin. Raises BadInput naming the place,
+    Conflict when the id is that of another proposal, PermissionDenied. Verbs as for trying.
     """
     _permit(actor)
     text, data = check_reason(note, required=True), check_rules(rules)
-    return insist(lambda: _propose(actor, data, text))
+    given = policy_id or uuid7()
+    return insist(lambda: _propose(actor, given, data, text))
 
 
-def _propose(actor: Actor, data: bytes, text: str) -> dict[str, Any]:
+def _propose(actor: Actor, policy_id: uuid.UUID, data: bytes, text: str) -> dict[str, Any]:
     with frame(actor) as unit:
-        tx, policy_id = unit.tx, uuid7()
+        tx = unit.tx
         tx.send("policy_serial", (tx.tenant_id,))
-        words = {"id": policy_id, "tenant": tx.tenant_id, "rules": data, "sha256": digest(data), "note": text}
-        row = tx.one("policy_insert", {**words, "by": actor.label})
-        assert row is not None
-        version, found = row[0], tried(tx, compiled(row[0], data), MOST_TRIED)
-        approval_id = _ask_admins(tx, actor, policy_id, version, data, text, found)
-        answer = {
-            "policy_id": str(policy_id),
-            "version": version,
-            "sha256": digest(data).hex(),
-            "state": "proposed",
-            "approval_id": str(approval_id),
-        }
-        audit.record(
-            tx,
-            actor=actor,
-            verb=POLICY,
-            subject_kind=KIND,
-            subject_id=policy_id,
-            result="proposed",
-            reason=text,
-            details={name: answer[name] for name in ("version", "sha256", "approval_id")},
-        )
+        answer = _proposed_before(tx, actor, policy_id, data, text)
+        if answer is not None:
+            found = tried(tx, compiled(answer["version"], data), MOST_TRIED)
+        else:
+            answer, found = _write(tx, actor, policy_id, data, text)
         others = tx.one("other_admins_count", (actor.user_id or 0,))
     assert others is not None
     return {**answer, "tried": found, **({} if others[0] else {"warning": NO_OTHER_ADMIN})}
+
+
+def _proposed_before(tx: Tx, actor: Actor, policy_id: uuid.UUID, data: bytes, text: str) -> dict[str, Any] | None:
+    """Return the answer to a proposal that is sent again; None for a new one. Raises Conflict for another one's id."""
+    row = tx.one("policy_of_id", (policy_id,))
+    if row is None:
+        return None
+    version, sha256, note, by, state, approval_id = row
+    if (bytes(sha256), note, by) != (digest(data), text, actor.label):
+        raise _used(version)
+    answer = {"policy_id": str(policy_id), "version": version, "sha256": bytes(sha256).hex(), "state": state}
+    return {**answer, "approval_id": str(approval_id), "replayed": True}
+
+
+def _used(version: int | None) -> Conflict:
+    other = f"version {version}" if version is not None else "another proposal"
+    return Conflict(
+        f"This policy_id was used for {other}.",
+        where="/policy_id",
+        remediation="Look at what is proposed already; propose other rules under another id.",
+    )
+
+
+def _write(tx: Tx, actor: Actor, policy_id: uuid.UUID, data: bytes, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write a version and ask for it; return the answer and what the dry run came to."""
+    words = {"id": policy_id, "tenant": tx.tenant_id, "rules": data, "sha256": digest(data), "note": text}
+    row = tx.one("policy_insert", {**words, "by": actor.label})
+    if row is None:  # an id that another tenant has
+        raise _used(None)
+    version, found = row[0], tried(tx, compiled(row[0], data), MOST_TRIED)
+    approval_id = _ask_admins(tx, actor, policy_id, version, data, text, found)
+    answer = {
+        "policy_id": str(policy_id),
+        "version": version,
+        "sha256": digest(data).hex(),
+        "state": "proposed",
+        "approval_id": str(approval_id),
+    }
+    audit.record(
+        tx,
+        actor=actor,
+        verb=POLICY,
+        subject_kind=KIND,
+        subject_id=policy_id,
+        result="proposed",
+        reason=text,
+        details={name: answer[name] for name in ("version", "sha256", "approval_id")},
+    )
+    return {**answer, "replayed": False}, found
 
 
 def _ask_admins(

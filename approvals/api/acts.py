@@ -25,7 +25,7 @@ from approvals.verbs import ANSWER, DECIDE, POLICY, READ
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.api.base import Endpoint, describe
-from runtime.api.http import json_body, path_id
+from runtime.api.http import body_id, json_body, path_id
 from runtime.api.schemas import ID, many, shape
 from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
@@ -221,13 +221,16 @@ class Policies(Endpoint):
         "Propose a policy; another admin activates it by deciding its request",
         tag="approvals",
         name="propose_policy",
-        answers={201: shapes.PROPOSED_POLICY},
+        answers={201: shapes.PROPOSED_POLICY, 200: shapes.PROPOSED_POLICY},
         body=shapes.POLICY_BODY,
     )
     def post(self, request: Request) -> Response:
         authorize(self.actor, POLICY)
-        answer = propose_policy(actor=self.actor, **json_body(request, _body("POLICY_BODY")))
-        return Response(answer, status=201)
+        value = json_body(request, _body("POLICY_BODY"))
+        if "policy_id" in value:
+            value["policy_id"] = body_id(value["policy_id"], "/policy_id")
+        answer = propose_policy(actor=self.actor, **value)
+        return Response(answer, status=200 if answer["replayed"] else 201)
 
 
 class WithdrawPolicy(Endpoint):

@@ -354,7 +354,11 @@ REVIEW_LOAD = shape({"most_held": maybe(COUNT), "most_decided": maybe(COUNT), "h
 _RULES = {**RULES_SCHEMA, "description": "Rules in CEL, read from the top; the first that holds decides, none: denied."}
 _DECIDE = {"enum": ["allow", "approval", "deny"]}
 TRY_BODY = shape({"rules": _RULES}, {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}, closed=True)
-POLICY_BODY = shape({"rules": _RULES, "note": _REASON}, closed=True)
+POLICY_BODY = shape(
+    {"rules": _RULES, "note": _REASON},
+    {"policy_id": {**ID, "description": "Your own id of this proposal; sent again, it is answered as before."}},
+    closed=True,
+)
 _PAST = shape(
     {
         "kind": {"enum": ["request", "sent"]},
@@ -369,7 +373,8 @@ _PAST = shape(
 )
 TRIED = shape({**dict.fromkeys(COUNTS, COUNT), "items": many(_PAST)})
 PROPOSED_POLICY = shape(
-    {"policy_id": ID, "version": COUNT, "sha256": SHA256, "state": TEXT, "approval_id": ID, "tried": TRIED},
+    {"policy_id": ID, "version": COUNT, "sha256": SHA256, "state": TEXT, "approval_id": ID, "tried": TRIED}
+    | {"replayed": FLAG},
     {"warning": {**TEXT, "description": "There is no other admin who could activate it."}},
 )
 WITHDRAWN = shape({"policy_id": ID, "version": COUNT, "state": TEXT, "approval_id": ID})

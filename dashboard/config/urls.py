@@ -19,6 +19,7 @@ if find_spec("runtime.api.urls"):
     urlpatterns.append(path("api/v1/", include("runtime.api.urls")))
 urlpatterns.append(path("", include("dashboard.urls")))
 
+handler400 = "dashboard.pages.errors.not_read"
 handler403 = "dashboard.pages.errors.forbidden"
 handler404 = "dashboard.pages.errors.not_found"
 handler500 = "dashboard.pages.errors.failed"

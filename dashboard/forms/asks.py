@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from runtime.access.roles import ROLES
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import QuarterdeckError
+from runtime.kernel.unseen import escaped
 
 SPANS = {
     "3600": _("for 1 hour"),
@@ -106,5 +107,5 @@ class ShownForm(forms.Form):
 
 
 def pretty(value: Any) -> str:
-    """Return JSON as a person edits it."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """Return JSON as a person edits it: what would not be seen is written as its number, and stays what it is."""
+    return escaped(json.dumps(value, ensure_ascii=False, indent=2))

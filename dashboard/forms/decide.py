@@ -7,6 +7,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from runtime.kernel.unseen import is_blank
+
 
 class DecisionForm(forms.Form):
     """``version`` and ``payload_hash`` are those of the page; another one is refused by the action."""
@@ -25,7 +27,7 @@ class DecisionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Ask for a reason where somebody is refused."""
         data = super().clean() or {}
-        if data.get("decision") == "reject" and not data.get("comment", "").strip():
+        if data.get("decision") == "reject" and is_blank(data.get("comment", "")):
             self.add_error("comment", self.fields["comment"].error_messages["required"])
             self.fields["comment"].widget.attrs["aria-invalid"] = "true"
         return data

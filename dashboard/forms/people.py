@@ -11,6 +11,7 @@ from dashboard.presenters.states import role_word
 from runtime.access.identity import MAX_DAYS
 from runtime.access.roles import ROLES
 from runtime.kernel.actor import Actor
+from runtime.kernel.ids import uuid7
 
 
 class MemberForm(forms.Form):
@@ -27,7 +28,12 @@ class MemberForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """What a token is for, how long it lives, and which of its owner's verbs it carries."""
+    """What a token is for, how long it lives, and which of its owner's verbs it carries.
+
+    ``token_id`` is made with the form, so that sending it twice issues one token.
+    """
+
+    token_id = forms.UUIDField(widget=forms.HiddenInput, required=False, initial=uuid7)
 
     name = forms.CharField(label=_("What it is for"), max_length=100, widget=forms.TextInput(attrs={"class": "in"}))
     days = forms.IntegerField(

@@ -10,10 +10,16 @@ from django.utils.translation import gettext_lazy as _
 from approvals.policy import MAX_BYTES
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import QuarterdeckError
+from runtime.kernel.ids import uuid7
 
 
 class PolicyForm(forms.Form):
-    """Rules to try or to propose; only proposing asks why."""
+    """Rules to try or to propose; only proposing asks why.
+
+    ``policy_id`` is made with the form, so that sending it twice proposes one version.
+    """
+
+    policy_id = forms.UUIDField(widget=forms.HiddenInput, required=False, initial=uuid7)
 
     rules = forms.CharField(
         label=_("Rules"),
@@ -31,6 +37,11 @@ class PolicyForm(forms.Form):
         self.fields["note"].required = proposing
         # The browser must not ask for what trying does not need.
         self.use_required_attribute = False
+
+    def renew(self) -> None:
+        """Let what was typed be another proposal than the one under the form's id."""
+        self.data = self.data.copy()
+        self.data["policy_id"] = str(uuid7())
 
     def clean_rules(self) -> Any:
         """Return the value; refuse what is not JSON that can be stored without loss."""

@@ -42,6 +42,8 @@ class StopForm(forms.Form):
         error_messages={"required": _("Say why, in one sentence.")},
     )  # fmt: skip
 
+    replaces = forms.UUIDField(required=False)
+
     def until(self, now: datetime) -> datetime | None:
         """Return when the stop ends by itself."""
         minutes = self.cleaned_data["minutes"]

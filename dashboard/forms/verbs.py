@@ -8,6 +8,8 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from runtime.kernel.unseen import is_blank
+
 
 class VerbForm(forms.Form):
     """``typed`` is what has to be typed to confirm, empty for nothing; ``required`` asks for a reason."""
@@ -52,7 +54,7 @@ class VerbForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Ask for the evidence, or for the word that there is none; never both."""
         data = super().clean() or {}
-        if self.typed and bool(data.get("evidence", "").strip()) == bool(data.get("no_evidence")):
+        if self.typed and is_blank(data.get("evidence", "")) != bool(data.get("no_evidence")):
             self.add_error("evidence", _("Name the evidence, or say that there is none."))
         return data
 

@@ -149,6 +149,7 @@ def _show(
         "cut": fields.cut or found.get("changes_cut") or any(call["fields"].cut for call in calls),
         "changes": asks.rows_of(found.get("changes") or []),
         "evidence": [{**one, "url": requests.artifact_url(one["artifact_id"])} for one in shown.get("evidence") or []],
+        "hides": payload.hides(shown),
         "reasons": asks.risk_reasons(shown),
         "panel": asks.panel(found),
         "history": [

@@ -14,7 +14,6 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.base import SessionBase
 from django.db import Error as DjangoError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -22,6 +21,7 @@ from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
 from dashboard.pages import errors, navigation
+from dashboard.pages.rendering import render
 from runtime.access.authorize import authorize, may
 from runtime.access.identity import actor_for_user
 from runtime.kernel.actor import Actor

@@ -11,13 +11,13 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import DataError
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from dashboard.pages import navigation
-from runtime.api.problems import as_error
+from dashboard.pages.rendering import render
+from runtime.api.problems import as_error, plain
 from runtime.kernel.errors import (
     AskedTooSoon,
     BadInput,
@@ -100,6 +100,17 @@ def mark_of(problem: QuarterdeckError) -> str:
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
     """Answer an address that leads nowhere."""
     return show(request, NotFound(_("No page has this address."), remediation=_("Start again from Now.")))
+
+
+def not_read(request: HttpRequest, exception: Any = None) -> HttpResponse:
+    """Answer what Django could not read, such as a broken multipart body: the API as a problem, a page as a page."""
+    problem = as_error(exception)
+    if not isinstance(problem, BadInput):
+        problem = BadInput("The request is not one that can be answered.", remediation="Correct it and try again.")
+    if request.path_info.startswith("/api/"):
+        return plain(problem, request.path_info)
+    mend = _("Load the page again and repeat the act.")
+    return show(request, BadInput(_("What was sent could not be read."), where=problem.where, remediation=mend))
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:

@@ -19,6 +19,7 @@ from runtime.access.authorize import may
 from runtime.actions.limits import close_breaker, open_breaker, remove_limit, set_limit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, PermissionDenied, QuarterdeckError, Stale
+from runtime.kernel.unseen import is_blank
 from runtime.queries.limits import list_breakers, list_held_by_own, list_limits
 
 _REFUSALS = (BadInput, PermissionDenied, Stale)
@@ -89,7 +90,7 @@ def _shown(request: HttpRequest) -> int:
 
 def _reason(request: HttpRequest) -> str:
     text = request.POST.get("reason", "").strip()
-    if not text:
+    if is_blank(text):
         raise BadInput(_("A reason is required."), where="/reason", remediation=_("Say why, in one sentence."))
     return text
 

@@ -19,7 +19,7 @@ from runtime.actions.tenants import add_member, end_membership
 from runtime.actions.tokens import issue_token, revoke_token
 from runtime.kernel import seams
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
+from runtime.kernel.errors import AlreadyIssued, BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
 from runtime.queries.people import list_members, list_tokens
 from runtime.queries.settings import list_settings
 
@@ -73,6 +73,8 @@ def tokens(request: HttpRequest, actor: Actor) -> HttpResponse:
             try:
                 made = issue_token(actor=actor, **form.cleaned_data)
                 form = TokenForm(actor=actor)
+            except AlreadyIssued as refused:
+                form, problem = TokenForm(actor=actor), refused
             except _REFUSALS as refused:
                 problem = refused
     context: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from approvals.actions.decide import decide_request
 from approvals.actions.policies import propose_policy, try_policy, withdraw_policy
 from approvals.queries import get_request, list_policies
 from approvals.verbs import POLICY
+from dashboard.forms.asks import pretty
 from dashboard.forms.decide import DecisionForm
 from dashboard.forms.policy import PolicyForm
 from dashboard.pages.console import moment, page, show
@@ -47,8 +47,15 @@ def policy(request: HttpRequest, actor: Actor) -> HttpResponse:
     try:
         if not proposing:
             return _show(request, actor, _Said(form, try_policy(actor=actor, rules=form.cleaned_data["rules"])))
-        made = propose_policy(actor=actor, rules=form.cleaned_data["rules"], note=form.cleaned_data["note"])
-    except (BadInput, PermissionDenied) as problem:
+        made = propose_policy(
+            actor=actor,
+            rules=form.cleaned_data["rules"],
+            note=form.cleaned_data["note"],
+            policy_id=form.cleaned_data["policy_id"],
+        )
+    except (BadInput, Conflict, PermissionDenied) as problem:
+        if isinstance(problem, Conflict):  # a form that was sent before and changed since: what it says now is new
+            form.renew()
         return _show(request, actor, _Said(form, problem=problem, status=problem.http_status))
     if "warning" in made:
         messages.warning(
@@ -136,7 +143,7 @@ def _show(request: HttpRequest, actor: Actor, said: _Said, number: int | None = 
         "waiting": [row for row in rows if row["state"] == "proposed"],
         "rules": words.rules_of(rules, before) if one else [],
         "gone": words.gone(rules, before),
-        "form": said.form or PolicyForm(initial={"rules": json.dumps(rules, ensure_ascii=False, indent=2)}),
+        "form": said.form or PolicyForm(initial={"rules": pretty(rules)}),
         "facts": words.FACTS.items(),
         "problem": said.problem,
         "tried": said.tried and _tried(said.tried),

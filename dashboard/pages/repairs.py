@@ -179,9 +179,13 @@ def act(request: HttpRequest, actor: Actor, case_id: uuid.UUID, verb: str) -> Ht
     return HttpResponseRedirect(reverse("repair", args=[case_id]))
 
 
-def _version(asked: dict[str, str]) -> int | None:
+def _version(asked: dict[str, str]) -> int:
+    """Return the version that a form was shown in. Raises BadInput for a form without one."""
     value = asked.get("version", "")
-    return int(value) if value.isdecimal() and len(value) < 10 else None
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        mend = _("Load the page again and repeat the act.")
+        raise BadInput(_("The form does not say which version it was shown."), where="/version", remediation=mend)
+    return int(value)
 
 
 def _claim(actor: Actor, case_id: uuid.UUID, asked: dict[str, str]) -> str:

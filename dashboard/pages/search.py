@@ -14,6 +14,7 @@ from dashboard.pages.console import page
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
+from runtime.kernel.unseen import marked
 from runtime.queries.tasks import search
 
 
@@ -57,7 +58,7 @@ def as_json(request: HttpRequest, actor: Actor) -> HttpResponse:
         "artifact": _("artifact"),
     }
     items = [
-        {"kind": one["kind"], "label": one["label"], "url": address(one), "more": words[one["kind"]]}
+        {"kind": one["kind"], "label": marked(one["label"] or ""), "url": address(one), "more": words[one["kind"]]}
         for one in hits
         if one["kind"] != "artifact"
     ]

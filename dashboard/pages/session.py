@@ -7,7 +7,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.forms.session import SignInForm
 from dashboard.pages.console import TENANT, local_path
 from dashboard.pages.middleware import THEME_COOKIE, THEMES, ZONE_COOKIE, zone_of
+from dashboard.pages.rendering import render
 from runtime.store import directory
 
 YEAR = 365 * 24 * 3600

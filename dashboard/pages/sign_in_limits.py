@@ -7,10 +7,10 @@ from typing import Any
 from axes.helpers import get_client_ip_address, get_cool_off, get_failure_limit
 from django.contrib.auth import get_user_model, user_login_failed
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from dashboard.forms.session import SignInForm
+from dashboard.pages.rendering import render
 from runtime.actions.sign_ins import record_refused_sign_in
 
 

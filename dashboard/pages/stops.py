@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from dashboard.forms.stops import StopForm
 from dashboard.pages.console import moment, page, show
@@ -16,7 +17,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.actions.stops import lift_stop, set_stop
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, PermissionDenied, QuarterdeckError
+from runtime.kernel.errors import BadInput, PermissionDenied, QuarterdeckError, StopStands
 from runtime.queries.definitions import list_tools, list_workflows
 from runtime.queries.stops import list_stops
 
@@ -38,8 +39,9 @@ def stops(request: HttpRequest, actor: Actor) -> HttpResponse:
                     name=asked["name"],
                     reason=asked["reason"],
                     until=form.until(now),
+                    replaces=asked["replaces"],
                 )
-            except (BadInput, PermissionDenied) as refused:
+            except (BadInput, PermissionDenied, StopStands) as refused:
                 problem = refused
             else:
                 _tell(request, answer)
@@ -52,6 +54,7 @@ def stops(request: HttpRequest, actor: Actor) -> HttpResponse:
         "past": [one for one in rows if not one["standing"]][:50],
         "form": form,
         "problem": problem,
+        "stands": problem.extra["standing"] if isinstance(problem, StopStands) else None,
         "may_set": may(actor, v.STOP_SET),
         "may_lift": may(actor, v.STOP_LIFT),
         "names": named(actor),
@@ -89,6 +92,12 @@ def _status(request: HttpRequest, problem: QuarterdeckError | None) -> int:
 @page(v.STOP_READ, section="stops", methods=("POST",))
 def lift(request: HttpRequest, actor: Actor, stop_id: uuid.UUID) -> HttpResponse:
     """Lift a stop: what it held back goes on within a second."""
-    lift_stop(actor=actor, stop_id=stop_id, reason=request.POST.get("reason", ""))
-    messages.success(request, _("Lifted. What it held back goes on."))
+    answer = lift_stop(actor=actor, stop_id=stop_id, reason=request.POST.get("reason", ""))
+    if still := len(answer["still"]):
+        text = ngettext(
+            "Lifted. %(n)d other stop still holds it back.", "Lifted. %(n)d other stops still hold it back.", still
+        )
+        messages.warning(request, text % {"n": still}, extra_tags="hold")
+    else:
+        messages.success(request, _("Lifted. What it held back goes on."))
     return HttpResponseRedirect(reverse("stops"))

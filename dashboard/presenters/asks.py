@@ -23,6 +23,7 @@ REASONS = {
     "declared": gettext_lazy("the workflow says so"),
 }
 NOTES = {
+    "ask": gettext_lazy("asked"),
     "comment": gettext_lazy("commented"),
     "claim": gettext_lazy("took it on"),
     "release": gettext_lazy("gave it back"),

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
+from runtime.kernel.unseen import has_hidden
+
 MAX_FIELDS = 200
 
 
@@ -35,6 +37,15 @@ def _walk(value: Any, path: str, rows: list[dict[str, str]], depth: int) -> None
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         last = path.rpartition(".")[2] or path
         rows.append({"path": path, "name": _name(last), "type": kind(value), "value": text})
+
+
+def hides(value: Any) -> bool:
+    """Say whether any text in a value, a name included, has characters that nobody sees."""
+    if isinstance(value, str):
+        return has_hidden(value)
+    if isinstance(value, dict):
+        return any(has_hidden(str(key)) or hides(inner) for key, inner in value.items())
+    return isinstance(value, list) and any(hides(inner) for inner in value)
 
 
 def _name(key: str) -> str:

@@ -16,6 +16,7 @@ from repair.policy import ASK_AGAIN_SECONDS
 from repair.verbs import WORK
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict
+from runtime.kernel.unseen import is_blank
 from runtime.store.tx import tenant_tx
 from runtime.tools.query import Finding, query_operation
 from runtime.tools.registry import tool_of
@@ -147,7 +148,7 @@ def record_answer(
         desk.insist_on_owner()
         case = desk.case
         value = {"answer": answer, "evidence": evidence.strip(), "seen_at": source.strip()}
-        if reference.strip():
+        if not is_blank(reference):
             value["external_ref"] = reference.strip()
         desk.learn("external", value, certain=answer not in ("unknown", "unreachable"))
         desk.set(
@@ -174,7 +175,7 @@ def _check(answer: str, evidence: str, source: str, reference: str) -> None:
     if answer not in ANSWERS:
         raise BadInput("There is no such answer.", where="/answer", remediation=f"Say one of: {', '.join(ANSWERS)}.")
     for name, text in (("evidence", evidence), ("source", source)):
-        if not text.strip():
+        if is_blank(text):
             raise BadInput(
                 "An answer from outside has its evidence and its source.",
                 where=f"/{name}",
@@ -183,7 +184,7 @@ def _check(answer: str, evidence: str, source: str, reference: str) -> None:
     for name, text in (("evidence", evidence), ("source", source), ("reference", reference)):
         if len(text) > MAX_EVIDENCE or "\x00" in text:
             raise BadInput("That is too long.", where=f"/{name}", remediation="Shorten it.")
-    if answer == DONE and not reference.strip():
+    if answer == DONE and is_blank(reference):
         raise BadInput(
             "What is done outside has a reference there.",
             where="/reference",

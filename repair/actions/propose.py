@@ -30,6 +30,7 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.errors import BadInput, Conflict
 from runtime.kernel.ids import uuid7
+from runtime.kernel.unseen import is_blank
 
 # The permission that proposing it takes besides ``repair.work``.
 ALSO_NEEDS = {WRITE_OFF: MAY_WRITE_OFF, COMPENSATE: OPERATION_COMPENSATE}
@@ -167,7 +168,7 @@ def _checked(resolution: str, arguments: dict[str, Any]) -> dict[str, Any]:
         raise BadInput(f"{sorted(unknown)[0]} is no argument of {resolution}.", where="/arguments")
     if resolution == "record_success":
         reference = arguments.get("external_ref")
-        if not isinstance(reference, str) or not 0 < len(reference.strip()) <= 500:
+        if not isinstance(reference, str) or is_blank(reference) or len(reference.strip()) > 500:
             raise BadInput(
                 "A success that is recorded has the reference it has outside.",
                 where="/arguments/external_ref",

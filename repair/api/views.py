@@ -23,10 +23,9 @@ from repair.resuming import preview_resume
 from repair.verbs import OPEN, REVIEW, WORK
 from runtime.access.authorize import authorize
 from runtime.api.base import COUNTING, PAGING, Endpoint, describe
-from runtime.api.http import json_body, path_id
+from runtime.api.http import body_id, json_body, path_id
 from runtime.api.schemas import ID, TEXT, paged, shape
 from runtime.kernel.errors import BadInput
-from runtime.kernel.ids import parse_uuid
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.kernel.seams import CASE_KINDS
 
@@ -236,7 +235,5 @@ class KeepPending(CaseVerb):
 
 def _with_id(value: dict[str, Any]) -> dict[str, Any]:
     if "repair_id" in value:
-        value["repair_id"] = parse_uuid(value["repair_id"])
-        if value["repair_id"] is None:
-            raise BadInput("The repair_id is a UUID.", where="/repair_id")
+        value["repair_id"] = body_id(value["repair_id"], "/repair_id")
     return value

@@ -15,7 +15,7 @@ from runtime.access.authorize import authorize
 from runtime.access.roles import effective
 from runtime.kernel import seams
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, NotAuthenticated, NotFound, PermissionDenied
+from runtime.kernel.errors import AlreadyIssued, BadInput, NotAuthenticated, NotFound, PermissionDenied
 from runtime.kernel.ids import uuid7
 from runtime.store import directory
 from runtime.store.tx import tenant_tx
@@ -149,16 +149,26 @@ def check_scope(verbs: Any) -> list[str] | None:
 
 
 def insert_token(
-    tx: Any, *, user_id: int, name: str, verbs: list[str] | None, days: float, now: datetime
+    tx: Any,
+    *,
+    user_id: int,
+    name: str,
+    verbs: list[str] | None,
+    days: float,
+    now: datetime,
+    token_id: uuid.UUID | None = None,
 ) -> IssuedToken:
-    """Write a new token of ``user_id`` in the transaction's tenant and return it with its raw text."""
+    """Write a new token of ``user_id`` in the transaction's tenant and return it with its raw text.
+
+    Raises BadInput, AlreadyIssued when there is a token of the id that is given.
+    """
     from runtime.models import ApiToken
 
     if not 0 < days <= MAX_DAYS:
         raise BadInput(f"A token lives up to {MAX_DAYS} days.", where="/days", remediation="Choose fewer days.")
     raw = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken(
-        id=uuid7(),
+        id=token_id or uuid7(),
         tenant_id=tx.tenant_id,
         user_id=user_id,
         name=name[:100],
@@ -166,7 +176,11 @@ def insert_token(
         verbs=verbs,
         expires_at=now + timedelta(days=days),
     )
-    token.save(force_insert=True, using=tx.using)
+    # Of two that are sent at once the key lets one through; what was written is known by its own hash.
+    rows = ApiToken.objects.using(tx.using)
+    rows.bulk_create([token], ignore_conflicts=True)
+    if not rows.filter(token_sha256=token.token_sha256).exists():
+        raise AlreadyIssued(where="/token_id", token_id=str(token.id))
     return IssuedToken(token.id, raw, token.expires_at, verbs)
 
 

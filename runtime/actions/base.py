@@ -9,6 +9,7 @@ from typing import Any
 from runtime.graph.plans import plan_of
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Stale
+from runtime.kernel.unseen import is_blank
 from runtime.machine.apply import CONTROL_CHANNEL as CONTROL_CHANNEL
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
@@ -29,8 +30,12 @@ def frame(actor: Actor, *, lock_timeout_ms: int | None = None) -> Iterator[Frame
 
 
 def check_reason(reason: str, *, required: bool = False) -> str:
-    """Return the reason, trimmed. Raises BadInput when it is missing, too long or not storable."""
+    """Return the reason, trimmed; one that shows nothing is none. Raises BadInput where it is missing, too long or
+    not storable.
+    """
     text = reason.strip()
+    if "\x00" not in text and is_blank(text):
+        text = ""
     if required and not text:
         raise BadInput("A reason is required.", where="/reason", remediation="Say why, in one sentence.")
     if len(text) > MAX_REASON or "\x00" in text:

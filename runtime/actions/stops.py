@@ -17,7 +17,7 @@ from runtime.actions.base import CONTROL_CHANNEL, WORK_CHANNEL, check_reason
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.conf import conf
-from runtime.kernel.errors import BadInput, NotFound, PermissionDenied
+from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, StopStands
 from runtime.kernel.ids import uuid7
 from runtime.models.watch import STOP_SCOPES
 from runtime.store import directory
@@ -25,49 +25,123 @@ from runtime.store.tx import Tx, tenant_tx
 
 # Workers drop what they remember of stops when they hear this on the control channel.
 STOPS_CHANGED = "stops"
+_MOST = 500
+# Two ends so close are the same order: each was counted from the moment of its click.
+_SAME_SECONDS = 60.0
 _TOOL = re.compile(r"[a-z][a-z0-9_.-]{0,119}(@[1-9][0-9]{0,8})?")
 
 
-def set_stop(*, actor: Actor, scope: str, name: str = "", reason: str, until: datetime | None = None) -> dict[str, Any]:
+def set_stop(
+    *,
+    actor: Actor,
+    scope: str,
+    name: str = "",
+    reason: str,
+    until: datetime | None = None,
+    replaces: uuid.UUID | None = None,
+) -> dict[str, Any]:
     """Stop a tool (``name``, or ``name@version``), a workflow, the whole tenant, or with ``global`` everybody.
 
-    Returns {stop_id, scope, name, reason, set_by, set_at, until}, and ``warning`` when nothing of that name is
-    registered yet: it is stopped too, but in a hurry a name is soon misspelt. Raises
-    BadInput, PermissionDenied. Verb ``stop.set``; a global stop needs ``stop.global``, or an admin's hand in the
-    operator's tenant.
+    Returns {stop_id, scope, name, reason, set_by, set_at, until, replayed}, and ``warning`` when nothing of that name
+    is registered yet: it is stopped too, but in a hurry a name is soon misspelt. One stop of a subject stands at a
+    time: the same order again is answered with it (``replayed``), another one raises StopStands, which names it.
+    ``replaces`` is the id of the standing one that this takes the place of, without a moment between. Raises
+    BadInput, PermissionDenied. Verb ``stop.set``, to replace one ``stop.lift`` too; a global stop needs
+    ``stop.global``, or an admin's hand in the operator's tenant.
     """
     authorize(actor, v.STOP_SET)
+    if replaces is not None:
+        authorize(actor, v.STOP_LIFT)
     text = check_reason(reason, required=True)
     _check_subject(scope, name)
     if scope == "global":
         check_operator(actor, "stop the whole installation", "stop set global --reason …")
-    stop_id = uuid7()
     with tenant_tx(actor.tenant_id) as tx:
         _check_until(tx, until)
-        if scope == "global":
-            row = tx.one("insert_global_stop", (stop_id, tx.tenant_id, text, actor.label, until))
+        tx.send("lock_stop_subject", (f"{'' if scope == 'global' else tx.tenant_id}:{scope}:{name}",))
+        there = [one for one in _standing(tx) if (one["scope"], one["name"]) == (scope, name)]
+        same = next((one for one in there if _is_same(one, actor, text, until)), None)
+        if same is None:
+            _refuse_standing(scope, name, there, replaces)
+            made = _insert(tx, actor, scope, name, text, until)
+            for one in there:
+                _lift(tx, actor, one, text)
         else:
-            row = tx.one("insert_stop", (stop_id, tx.tenant_id, scope, name, text, actor.label, until))
-        tx.notify(CONTROL_CHANNEL, STOPS_CHANGED)
+            made = {"stop_id": str(same["id"]), "set_at": same["set_at"], "until": same["until"], "replayed": True}
         known = _is_known(tx, scope, name)
-        _record(tx, actor, v.STOP_SET, stop_id, "stopped", text, scope, name, until)
     warning = {} if known else {"warning": f"No {scope} {name!r} is registered: nothing that runs today is stopped."}
+    return {**warning, "scope": scope, "name": name, "reason": text, "set_by": actor.label, **made}
+
+
+def _insert(tx: Tx, actor: Actor, scope: str, name: str, text: str, until: datetime | None) -> dict[str, Any]:
+    stop_id = uuid7()
+    if scope == "global":
+        row = tx.one("insert_global_stop", (stop_id, tx.tenant_id, text, actor.label, until))
+    else:
+        row = tx.one("insert_stop", (stop_id, tx.tenant_id, scope, name, text, actor.label, until))
+    assert row is not None
+    tx.notify(CONTROL_CHANNEL, STOPS_CHANGED)
+    _record(tx, actor, v.STOP_SET, stop_id, "stopped", text, scope, name, until)
+    return {"stop_id": str(stop_id), "set_at": row[0], "until": until, "replayed": False}
+
+
+def _standing(tx: Tx) -> list[dict[str, Any]]:
+    return tx.dicts("read_stops", {"id": None, "standing": True, "limit": _MOST})
+
+
+def _is_same(one: dict[str, Any], actor: Actor, text: str, until: datetime | None) -> bool:
+    """Say whether a standing stop is what is ordered: a second click, or an answer that was lost."""
+    if not one["ours"] or (one["set_by"], one["reason"]) != (actor.label, text):
+        return False
+    if until is None or one["until"] is None:
+        return until is one["until"]
+    # An end that was counted from now differs by what lies between the clicks.
+    return bool(abs((until - one["until"]).total_seconds()) <= _SAME_SECONDS)
+
+
+def _refuse_standing(scope: str, name: str, there: list[dict[str, Any]], replaces: uuid.UUID | None) -> None:
+    """Raise StopStands where a stop of the subject stands that the new one does not say it replaces."""
+    if not there or (len(there) == 1 and there[0]["id"] == replaces):
+        return
+    first = next((one for one in there if one["id"] != replaces), there[0])
+    by = f", set by {first['set_by']}" if first["ours"] else ""
+    end = f"until {first['until']:%Y-%m-%d %H:%M} UTC" if first["until"] else "until it is lifted"
+    raise StopStands(
+        f"A stop of {_spoken(scope, name)} stands already{by}, {end}.",
+        standing=_shown(first),
+    )
+
+
+def _spoken(scope: str, name: str) -> str:
+    return f"the {scope} {name}" if name else {"tenant": "the whole tenant"}.get(scope, "the whole installation")
+
+
+def _shown(one: dict[str, Any]) -> dict[str, Any]:
     return {
-        **warning,
-        "stop_id": str(stop_id),
-        "scope": scope,
-        "name": name,
-        "reason": text,
-        "set_by": actor.label,
-        "set_at": row[0],  # type: ignore[index]
-        "until": until,
+        "stop_id": str(one["id"]),
+        "scope": one["scope"],
+        "name": one["name"],
+        "until": one["until"].isoformat() if one["until"] else None,
+        "address": f"/api/v1/stops/{one['id']}/",
     }
 
 
-def lift_stop(*, actor: Actor, stop_id: uuid.UUID, reason: str = "") -> dict[str, Any]:
-    """Lift a stop and return {stop_id, lifted, scope, name}; one that was lifted before stays so.
+def _covers(one: dict[str, Any], scope: str, name: str) -> bool:
+    """Say whether a standing stop holds back something of a subject: a broader one, or one version of the same tool."""
+    if "global" in (one["scope"], scope) or "tenant" in (one["scope"], scope):
+        return True
+    if one["scope"] != scope:
+        return False
+    (bare, _, version), (other, _, wanted) = one["name"].partition("@"), name.partition("@")
+    return one["name"] == name or (scope == "tool" and bare == other and not (version and wanted))
 
-    What it held back goes on within a second. Raises NotFound, PermissionDenied. Verb ``stop.lift``.
+
+def lift_stop(*, actor: Actor, stop_id: uuid.UUID, reason: str = "") -> dict[str, Any]:
+    """Lift a stop and return {stop_id, lifted, scope, name, still}; one that was lifted before stays so.
+
+    What it held back goes on within a second, unless another stop holds it too: ``still`` lists those that stand and
+    hold back anything of the same subject, each {stop_id, scope, name, until, address}. Raises NotFound,
+    PermissionDenied. Verb ``stop.lift``.
     """
     authorize(actor, v.STOP_LIFT)
     text = check_reason(reason)
@@ -78,12 +152,18 @@ def lift_stop(*, actor: Actor, stop_id: uuid.UUID, reason: str = "") -> dict[str
         stop = found[0]
         if stop["scope"] == "global":
             check_operator(actor, "stop the whole installation", "stop set global --reason …")
-        query = "lift_global_stop" if stop["scope"] == "global" else "lift_stop"
-        if tx.one(query, (actor.label, text, stop_id)) is not None:
-            tx.notify(CONTROL_CHANNEL, STOPS_CHANGED)
-            tx.notify(WORK_CHANNEL)
-            _record(tx, actor, v.STOP_LIFT, stop_id, "lifted", text, stop["scope"], stop["name"], None)
-    return {"stop_id": str(stop_id), "lifted": True, "scope": stop["scope"], "name": stop["name"]}
+        scope, name = stop["scope"], stop["name"]
+        still = [_shown(one) for one in _standing(tx) if one["id"] != stop_id and _covers(one, scope, name)]
+        _lift(tx, actor, stop, text)
+    return {"stop_id": str(stop_id), "lifted": True, "scope": scope, "name": name, "still": still}
+
+
+def _lift(tx: Tx, actor: Actor, stop: dict[str, Any], text: str) -> None:
+    query = "lift_global_stop" if stop["scope"] == "global" else "lift_stop"
+    if tx.one(query, (actor.label, text, stop["id"])) is not None:
+        tx.notify(CONTROL_CHANNEL, STOPS_CHANGED)
+        tx.notify(WORK_CHANNEL)
+        _record(tx, actor, v.STOP_LIFT, stop["id"], "lifted", text, stop["scope"], stop["name"], None)
 
 
 def _is_known(tx: Tx, scope: str, name: str) -> bool:

@@ -16,13 +16,20 @@ from runtime.store.tx import Tx, tenant_tx
 
 
 def issue_token(
-    *, actor: Actor, username: str | None = None, name: str = "", verbs: list[str] | None = None, days: float = 30
+    *,
+    actor: Actor,
+    username: str | None = None,
+    name: str = "",
+    verbs: list[str] | None = None,
+    days: float = 30,
+    token_id: uuid.UUID | None = None,
 ) -> dict[str, Any]:
     """Issue a token and return {token_id, token, user, expires_at, verbs}; ``token`` is shown this once.
 
     Without ``username`` it is the actor's own; another member's needs ``token.manage``. ``verbs`` narrow the member's
-    role, they never widen it; a token that was issued through a narrowed one is narrowed as much.
-    Raises PermissionDenied, BadInput, NotFound. Verb ``token.issue``.
+    role, they never widen it; a token that was issued through a narrowed one is narrowed as much. ``token_id`` is the
+    caller's own id of it: sent again, no second one is issued, and as its text is stored nowhere it is not told again.
+    Raises PermissionDenied, BadInput, NotFound, AlreadyIssued. Verb ``token.issue``.
     """
     scope = identity.check_scope(verbs)
     user_id = identity.owner_of_new_token(actor, _user_id(username))
@@ -31,7 +38,9 @@ def issue_token(
     with tenant_tx(actor.tenant_id) as tx:
         identity.role_in(actor.tenant_id, user_id)
         scope = _within(tx, actor, scope)
-        token = identity.insert_token(tx, user_id=user_id, name=name, verbs=scope, days=days, now=tx.now())
+        token = identity.insert_token(
+            tx, user_id=user_id, name=name, verbs=scope, days=days, now=tx.now(), token_id=token_id
+        )
         audit.record(
             tx,
             actor=actor,

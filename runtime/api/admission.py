@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import orjson
 import psycopg
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse
@@ -14,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from runtime.actions.admission import check_installation
-from runtime.api.problems import CONTENT_TYPE
+from runtime.api.problems import plain
 from runtime.kernel.errors import QueueFull
 
 _SUBMITS = ("/api/v1/tasks/", "/api/v1/tasks/bulk/")
@@ -46,14 +44,7 @@ def _look(request: HttpRequest) -> HttpResponse | None:
     try:
         check_installation()
     except QueueFull as full:
-        return _refusal(full, request.path_info)
+        return plain(full, request.path_info)
     except psycopg.Error:
         pass  # the view says what is wrong with the database
     return None
-
-
-def _refusal(full: QueueFull, path: str) -> HttpResponse:
-    body = orjson.dumps({**full.as_problem(), "instance": path})
-    answer = HttpResponse(body, status=503, content_type=CONTENT_TYPE)
-    answer["Retry-After"] = str(math.ceil(full.retry_after or 1))
-    return answer

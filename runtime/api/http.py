@@ -147,6 +147,14 @@ def path_id(text: str, what: str) -> uuid.UUID:
     return value
 
 
+def body_id(text: str, where: str) -> uuid.UUID:
+    """Return the id in a body. Raises BadInput naming its place."""
+    value = parse_uuid(text)
+    if value is None:
+        raise BadInput("It is a UUID.", where=where, remediation="Send one like 0192f0c1-2b3a-7c4d-8e5f-60718293a4b5.")
+    return value
+
+
 class Query:
     """The query parameters of a request, each read at most once by name; a name nobody reads is refused by ``done``."""
 

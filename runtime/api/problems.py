@@ -6,11 +6,14 @@ import logging
 import math
 from typing import Any
 
+import orjson
 import psycopg
 from django.core.exceptions import PermissionDenied as DjangoDenied
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException, UnreadablePostError
 from psycopg import errors as pg
 from rest_framework import exceptions as drf
@@ -68,6 +71,15 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response:
     return response
 
 
+def plain(problem: QuarterdeckError, path: str) -> HttpResponse:
+    """Answer with a problem where no endpoint was reached."""
+    body = orjson.dumps({**problem.as_problem(), "instance": path}, default=str)
+    response = HttpResponse(body, status=problem.http_status, content_type=CONTENT_TYPE)
+    if problem.retry_after is not None:
+        response["Retry-After"] = str(math.ceil(problem.retry_after))
+    return response
+
+
 def as_error(exception: Exception) -> QuarterdeckError:
     """Return the error of our tree that stands for ``exception``."""
     if isinstance(exception, QuarterdeckError):
@@ -80,6 +92,9 @@ def as_error(exception: Exception) -> QuarterdeckError:
         return PermissionDenied()
     if isinstance(exception, UnreadablePostError | RawPostDataException):
         return BadInput("The body could not be read to its end.", where="body", remediation="Send the request again.")
+    if isinstance(exception, MultiPartParserError | TooManyFieldsSent | TooManyFilesSent | RequestDataTooBig):
+        mend = "Send what the form has, encoded as its media type and boundary say."
+        return BadInput("The body is no form that can be read.", where="body", remediation=mend)
     if isinstance(exception, DatabaseError | psycopg.Error):
         return _from_database(exception)
     return Unexpected()

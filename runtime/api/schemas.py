@@ -120,6 +120,7 @@ TOKEN_BODY = shape(
         "user": {**_text(150, 1), "description": "Another member; needs token.manage."},
         "verbs": maybe({"type": "array", "minItems": 1, "maxItems": 200, "items": _text(60)}),
         "days": {"type": "number", "exclusiveMinimum": 0, "maximum": 366, "default": 30},
+        "token_id": {**ID, "description": "Your own id of it: sent again, no second one is issued."},
     },
     closed=True,
 )

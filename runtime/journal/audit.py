@@ -115,18 +115,25 @@ def _entry(tenant_id: uuid.UUID | None, number: int, at: datetime, actor: Actor,
 def record_denied(
     actor: Actor, *, verb: str, subject_kind: str, subject_id: object, reason: str = "", details: Any = None
 ) -> None:
-    """Record in a transaction of its own that something was denied: the refused transaction itself is gone."""
+    """Record in a transaction of its own that something was denied: the refused transaction itself is gone.
+
+    What was denied may name anything, such as an address with a NUL: what cannot be stored is written as its escape.
+    """
     with tenant_tx(actor.tenant_id) as tx:
         record(
             tx,
             actor=actor,
             verb=verb,
             subject_kind=subject_kind,
-            subject_id=subject_id,
+            subject_id=_storable(str(subject_id)),
             result="denied",
-            reason=reason,
+            reason=_storable(reason),
             details=details,
         )
+
+
+def _storable(text: str) -> str:
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(slots=True)

@@ -142,6 +142,20 @@ class RequestKeyConflict(Conflict):
     remediation = "Use a new key for a new request, or send the original payload again."
 
 
+class AlreadyIssued(Conflict):
+    """This token was issued already; its text was told once and is stored nowhere."""
+
+    code, title = "already_issued", "Already issued"
+    remediation = "Nothing was issued now. If its text was lost, revoke it and issue another."
+
+
+class StopStands(Conflict):
+    """A stop of this stands already."""
+
+    code, title = "stop_stands", "A stop of this stands"
+    remediation = "Nothing is to be done for it to hold. To change its end or its reason, send its id as `replaces`."
+
+
 class OperationConflict(Conflict):
     """The business key was used before with other arguments."""
 

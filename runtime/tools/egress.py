@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from runtime.kernel.conf import conf
@@ -15,20 +16,26 @@ def refused(url: str, address: str) -> str | None:
     Link-local and metadata addresses are closed to everybody. Private and loopback ones are open only where the
     installation lists the host, its address or its network in QUARTERDECK_TOOL_PRIVATE_HOSTS.
     """
-    if is_closed_address(address):
-        return "The name leads to a link-local or metadata address."
-    if not is_private(address):
-        return None
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    if _listed((parts.hostname or "").lower(), port, address):
+    return refused_at(parts.hostname or "", port, address)
+
+
+def refused_at(host: str, port: int, address: str) -> str | None:
+    """Return the same for a connection by host and port."""
+    if is_closed_address(address):
+        return "The name leads to a link-local or metadata address."
+    if not is_private(address) or _listed(host.lower(), port, address):
         return None
     return "The name leads to a private address that QUARTERDECK_TOOL_PRIVATE_HOSTS does not list."
 
 
 def _listed(host: str, port: int, address: str) -> bool:
     ip = ipaddress.ip_address(address.split("%", 1)[0])
-    names = {host, address, f"{host}:{port}", f"{address}:{port}", f"[{address}]:{port}"}
+    hosts = {host}
+    with suppress(UnicodeError):  # a client knows a name by its ASCII form, who lists it by the one that is read
+        hosts.add(host.encode("ascii").decode("idna"))
+    names = {address, *hosts, f"{address}:{port}", f"[{address}]:{port}", *(f"{one}:{port}" for one in hosts)}
     for entry in conf().tool_private_hosts:
         if entry == "*" or entry.lower() in names:
             return True

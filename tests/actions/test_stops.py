@@ -9,11 +9,12 @@ import pytest
 
 from runtime.actions.stops import lift_stop, set_stop
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, NotFound, PermissionDenied
+from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, StopStands
 from runtime.queries.alerts import list_alerts
 from runtime.queries.people import list_audit
 from runtime.queries.stops import list_stops, read_stop
 from tests.support.actors import member
+from tests.support.race import together
 
 pytestmark = [pytest.mark.req("A10.1", "A10.3"), pytest.mark.django_db(transaction=True)]
 
@@ -122,3 +123,89 @@ def test_alerts_begin_empty(tenant):
         "count": 0,
         "count_is": "exact",
     }
+
+
+def test_the_same_order_again_is_the_same_stop(tenant, clock):
+    oncall = member(tenant, "oncall")
+    words = {"scope": "tool", "name": "shop.refund", "reason": "the shop books twice"}
+    made = set_stop(actor=oncall, **words)
+    again = set_stop(actor=oncall, **words)
+    assert (again["stop_id"], again["replayed"], made["replayed"]) == (made["stop_id"], True, False)
+    timed = {"scope": "tenant", "reason": "maintenance"}
+    first = set_stop(actor=oncall, **timed, until=clock.now() + timedelta(minutes=15))
+    clock.advance(3)
+    # A second click counts its quarter of an hour from its own moment.
+    second = set_stop(actor=oncall, **timed, until=clock.now() + timedelta(minutes=15))
+    assert (second["stop_id"], second["until"], second["replayed"]) == (first["stop_id"], first["until"], True)
+    assert len(list_stops(actor=oncall, standing=True)) == 2
+    assert len(list_audit(actor=member(tenant, "admin"), verb="stop.set").items) == 2
+
+
+def test_another_order_for_what_is_stopped_names_the_stop_that_stands(tenant, clock):
+    oncall, admin = member(tenant, "oncall"), member(tenant, "admin")
+    made = set_stop(actor=oncall, scope="tool", name="shop.refund", reason="the shop books twice")
+    others = [
+        {"actor": admin, "reason": "the shop books twice"},
+        {"actor": oncall, "reason": "another"},
+        {"actor": oncall, "reason": "the shop books twice", "until": clock.now() + timedelta(hours=1)},
+    ]
+    for words in others:
+        with pytest.raises(StopStands) as refused:
+            set_stop(scope="tool", name="shop.refund", **words)
+        there = refused.value.extra["standing"]
+        assert (there["stop_id"], there["name"], there["until"]) == (made["stop_id"], "shop.refund", None)
+        assert there["address"] == f"/api/v1/stops/{made['stop_id']}/"
+        assert oncall.label in refused.value.detail
+    # One version of it, a workflow or everything is another subject.
+    set_stop(actor=admin, scope="tool", name="shop.refund@1", reason="x")
+    set_stop(actor=admin, scope="workflow", name="shop.refund", reason="x")
+    assert len(list_stops(actor=oncall, standing=True)) == 3
+    # What is over or lifted stands in nobody's way.
+    lift_stop(actor=admin, stop_id=uuid.UUID(made["stop_id"]))
+    set_stop(actor=admin, scope="tool", name="shop.refund", reason="y", until=clock.now() + timedelta(seconds=30))
+    clock.advance(31)
+    set_stop(actor=admin, scope="tool", name="shop.refund", reason="z")
+
+
+def test_a_stop_takes_the_place_of_the_one_it_names(tenant, clock):
+    oncall = member(tenant, "oncall")
+    words = {"actor": oncall, "scope": "tool", "name": "shop.refund"}
+    brief = set_stop(**words, reason="look at it", until=clock.now() + timedelta(minutes=15))
+    with pytest.raises(StopStands):
+        set_stop(**words, reason="it books twice", replaces=uuid.uuid4())
+    longer = set_stop(**words, reason="it books twice", replaces=uuid.UUID(brief["stop_id"]))
+    (stands,) = list_stops(actor=oncall, standing=True)
+    assert (str(stands["id"]), stands["until"], stands["reason"]) == (longer["stop_id"], None, "it books twice")
+    assert read_stop(actor=oncall, stop_id=uuid.UUID(brief["stop_id"]))["lift_reason"] == "it books twice"
+    again = set_stop(**words, reason="it books twice", replaces=uuid.UUID(brief["stop_id"]))
+    assert (again["stop_id"], again["replayed"]) == (longer["stop_id"], True)
+
+
+def test_of_many_orders_at_once_one_stop_is_made(tenant):
+    oncall = member(tenant, "oncall")
+
+    def order() -> str:
+        return set_stop(actor=oncall, scope="tenant", reason="fire")["stop_id"]
+
+    assert len(set(together(*[order] * 6))) == 1
+    assert len(list_stops(actor=oncall, standing=True)) == 1
+
+
+def test_lifting_says_what_still_holds_it_back(tenant):
+    admin = member(tenant, "admin")
+    made = {
+        name or scope: set_stop(actor=admin, scope=scope, name=name, reason=f"{scope} {name}")["stop_id"]
+        for scope, name in (
+            ("tool", "shop.refund"), ("tool", "shop.refund@2"), ("tool", "shop.pay"), ("workflow", "refund"),
+            ("tenant", ""),
+        )
+    }  # fmt: skip
+
+    def still(name: str) -> set[str]:
+        answer = lift_stop(actor=admin, stop_id=uuid.UUID(made[name]))
+        return {one["name"] or one["scope"] for one in answer["still"]}
+
+    assert still("shop.refund") == {"shop.refund@2", "tenant"}
+    assert still("tenant") == {"shop.refund@2", "shop.pay", "refund"}
+    assert still("refund") == set()
+    assert still("shop.refund@2") == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from django.test import Client
 
 from tests.support.api import Caller, caller, problem
 from tests.support.factories import make_member, make_user
+from tests.support.race import together
 
 pytestmark = [pytest.mark.req("A10.1", "A10.2"), pytest.mark.django_db(transaction=True)]
 
@@ -89,6 +91,41 @@ def test_a_user_without_membership(db):
     browser = Client()
     browser.force_login(make_user())
     problem(browser.get("/api/v1/runs/"), 403)
+
+
+def test_a_token_under_an_id_of_its_own_is_issued_once(admin, tenant, other_tenant):
+    given = str(uuid.uuid4())
+    made = admin.post("tokens/", {"name": "ci", "token_id": given})
+    assert (made.status_code, made.json()["token_id"]) == (201, given)
+    for one in (admin, caller(tenant), caller(other_tenant)):
+        told = problem(one.post("tokens/", {"name": "ci", "token_id": given}), 409, "already_issued")
+        assert (told["where"], told["token_id"], "qd_" in str(told)) == ("/token_id", given, False)
+    assert [one["name"] for one in admin.get("tokens/").json()["items"]].count("ci") == 1
+    assert Caller(made.json()["token"], tenant).get("runs/").status_code == 200
+    assert problem(admin.post("tokens/", {"token_id": "mine"}), 400)["where"] == "/token_id"
+    another = str(uuid.uuid4())
+    answers = together(*[lambda: admin.post("tokens/", {"token_id": another}).status_code] * 4)
+    assert sorted(answers) == [201, 409, 409, 409]
+
+
+@pytest.mark.parametrize("sign", ["%00", "%EF%BF%BF", "%ED%A0%80", "%0A"])
+def test_a_denial_is_audited_whatever_its_address_holds(admin, tenant, sign):
+    viewer = caller(tenant, "viewer")
+    problem(viewer.post(f"stops/a{sign}b/lift/"), 403)
+    (entry,) = admin.get("audit/?result=denied").json()["items"]
+    assert (entry["actor"], entry["verb"]) == (viewer.actor.label, "stop.lift")
+    assert entry["subject_id"].startswith("/api/v1/stops/a")
+    assert "\x00" not in entry["subject_id"]
+    if sign == "%00":
+        assert entry["subject_id"] == "/api/v1/stops/a\\x00b/lift/"
+
+
+def test_a_form_that_cannot_be_read_is_a_problem_for_a_signed_in_program(admin, tenant):
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(make_member(tenant, "admin"))
+    for content_type in ("multipart/form-data", "multipart/form-data; boundary=" + "x" * 300):
+        told = problem(browser.generic("POST", "/api/v1/tasks/", b"--x\r\n", content_type=content_type), 400)
+        assert (told["where"], told["instance"]) == ("body", "/api/v1/tasks/")
 
 
 def test_issuing_and_revoking_a_token(admin, tenant):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from tests.support.api import caller, problem
 
@@ -81,3 +82,34 @@ def test_the_command(tenant):
     assert stop("list", "--standing") == []
     (everywhere,) = stop("set", "global", "--reason", "fire")
     assert stop("lift", everywhere["stop_id"])[0]["scope"] == "global"
+
+
+def test_a_stop_that_stands_is_answered_with_itself_or_named(tenant):
+    oncall, admin = caller(tenant, "oncall"), caller(tenant, "admin")
+    body = {"scope": "tool", "name": "shop.refund", "reason": "books twice"}
+    made, again = oncall.post("stops/", body), oncall.post("stops/", body)
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert (again.json()["stop_id"], again.json()["replayed"]) == (made.json()["stop_id"], True)
+    told = problem(admin.post("stops/", {**body, "reason": "mine"}), 409, "stop_stands")
+    assert told["standing"]["stop_id"] == made.json()["stop_id"]
+    assert admin.get(told["standing"]["address"].removeprefix("/api/v1/")).json()["standing"] is True
+    assert problem(admin.post("stops/", {**body, "replaces": "that one"}), 400)["where"] == "/replaces"
+    second = admin.post("stops/", {**body, "reason": "mine", "replaces": made.json()["stop_id"]})
+    assert second.status_code == 201
+    admin.post("stops/", {"scope": "tenant", "reason": "x"})
+    lifted = oncall.post(f"stops/{second.json()['stop_id']}/lift/").json()
+    assert [one["scope"] for one in lifted["still"]] == ["tenant"]
+
+
+def test_the_command_says_which_stop_stands(tenant):
+    out, err = StringIO(), StringIO()
+    words = ("stop", "set", "tool", "shop.refund", "--tenant", tenant.slug)
+    call_command(*words, "--reason", "books twice", stdout=out)
+    made = json.loads(out.getvalue())
+    with suppress(SystemExit, CommandError):
+        call_command(*words, "--reason", "another", stdout=out, stderr=err)
+    assert json.loads(err.getvalue())["standing"]["stop_id"] == made["stop_id"]
+    out.truncate(0)
+    out.seek(0)
+    call_command(*words, "--reason", "another", "--replaces", made["stop_id"], stdout=out)
+    assert json.loads(out.getvalue())["replayed"] is False

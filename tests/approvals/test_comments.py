@@ -107,3 +107,31 @@ def test_a_file_is_attached_on_the_page(office, tenant):
     with tenant_tx(tenant.id):
         assert not Artifact.objects.filter(sha256=digest(b"nobody's")).exists()
     assert 'type="file"' not in Reader(tenant, "viewer").get(f"/inbox/{request['id']}/")
+
+
+def test_content_that_came_without_a_type_is_attached_once_it_has_one(office):
+    request = office.pending(office.ask())
+    admin = caller(office.tenant)
+    for unnamed, body in (("", b"one: 5.00"), ("application/x-www-form-urlencoded", b"two: 5.00")):
+        first = admin.upload(body, unnamed).json()
+        with pytest.raises(BadInput, match="are not attached"):
+            comment(office, request, {name: first[name] for name in ("artifact_id", "sha256")})
+        named = admin.upload(body, "text/plain").json()
+        assert (named["artifact_id"], named["media_type"], named["created"]) == (
+            first["artifact_id"], "text/plain", False,
+        )  # fmt: skip
+        answer = comment(office, request, {name: named[name] for name in ("artifact_id", "sha256")})
+        assert answer["attachments"][0]["media_type"] == "text/plain"
+        # A type that was named stays, and is what the next one is told.
+        for other in ("text/html", unnamed):
+            assert admin.upload(body, other).json()["media_type"] == "text/plain"
+        assert admin.get(f"artifacts/{first['artifact_id']}/").json()["media_type"] == "text/plain"
+
+
+def test_a_file_attached_on_the_page_names_the_type_of_what_was_there(office):
+    request, body = office.pending(office.ask()), b"three: 5.00"
+    upload(office, body, "application/octet-stream")
+    reader = Reader(office.tenant, "admin")
+    file = SimpleUploadedFile("offer.txt", body, "text/plain")
+    reader.post(f"/inbox/{request['id']}/comments/", {"text": "see the offer", "file": file})
+    assert notes(office, request)[0]["details"]["attachments"][0]["media_type"] == "text/plain"

@@ -48,3 +48,13 @@ def test_nobody_is_told_of_what_is_decided(office, mailbox):
     office.decide(office.pending(office.ask()))
     assert deliver() == {"dropped": 1}
     assert mailbox == []
+
+
+@pytest.mark.req("C5.3", "C8.5")
+def test_a_mail_has_no_hidden_characters(office, mailbox):
+    office.pending(office.ask(title="Pay\u202e out\u200b"))
+    deliver()
+    (message,) = mailbox
+    assert message.subject == "Approval needed: Pay⟨U+202E⟩ out⟨U+200B⟩"
+    assert "A decision is waiting: Pay⟨U+202E⟩ out⟨U+200B⟩" in message.body
+    assert not any(sign in message.body for sign in "\u202e\u200b")

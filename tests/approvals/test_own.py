@@ -317,3 +317,35 @@ def test_quorum_and_the_approvers_rights_are_asked_again(office, approver, agent
     told = problem(consume(agent, asked), 409, "approval_not_granted")
     assert told["outcome_reason"] == "the approver lost the right"
     assert wait(agent, asked)["state"] == "revoked"
+
+
+def test_a_key_stands_for_its_terms_too(office, agent, approver):
+    terms = {"role": "finance", "quorum": 2, "risk": "medium", "expires_s": 600, "start_within_s": 60}
+    asked = ask(agent, "k", **terms)
+    again = ask(agent, "k", **terms)
+    assert again == {**asked, "replayed": True}
+    others = {"role": "admin", "quorum": 3, "risk": "high", "expires_s": 60, "start_within_s": 30}
+    for name, value in others.items():
+        body = {"action": ACTION, "title": "Wire money", "goal": "invoice 9", **terms, name: value}
+        told = problem(agent.post("approvals/", body, Idempotency_Key="k"), 409, "request_key_conflict")
+        assert (told["where"], told["differs"], told["approval_id"]) == (f"/{name}", [name], asked["approval_id"])
+        assert name in told["detail"]
+    for name in ("title", "goal"):
+        body = {"action": ACTION, "title": "Wire money", "goal": "invoice 9", **terms, name: "something else"}
+        told = problem(agent.post("approvals/", body, Idempotency_Key="k"), 409, "request_key_conflict")
+        assert told["differs"] == [name]
+    # The history says that it was asked, for whoever decides.
+    notes = approver.get(f"approvals/{asked['approval_id']}/").json()["notes"]
+    assert [(one["kind"], one["actor"], one["details"]["quorum"]) for one in notes] == [("ask", agent.actor.label, 2)]
+
+
+def test_terms_of_the_policy_are_no_other_terms(office, agent):
+    """What the policy adds is not what the program asked: the same question is the same one under any rules."""
+    rules = [{"name": "all", "when": "true", "decide": "approval", "role": "finance", "quorum": 2}]
+    office.activate(rules)
+    asked = ask(agent, "k", quorum=1)
+    assert asked["role"] == "admin"
+    again = ask(agent, "k", quorum=1)
+    assert (again["approval_id"], again["replayed"]) == (asked["approval_id"], True)
+    stricter = {"action": ACTION, "title": "Wire money", "goal": "invoice 9", "quorum": 2}
+    problem(agent.post("approvals/", stricter, Idempotency_Key="k"), 409, "request_key_conflict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from contextlib import suppress
 
 import pytest
@@ -132,3 +133,27 @@ def test_the_api_withdraws(office):
     problem(caller(office.tenant, "approver").post(path, {"reason": "x"}), 403)
     assert admin.post(path, {"reason": "a mistake"}).json()["state"] == "withdrawn"
     problem(admin.post(path, {"reason": "a mistake"}), 409, "approval_refused")
+
+
+def test_a_proposal_under_an_id_of_its_own_is_made_once(office, second, other_tenant):
+    admin, given = caller(office.tenant), str(uuid.uuid4())
+    body = {"rules": ALL, "note": "new", "policy_id": given}
+    made, again = admin.post("policies/", body), admin.post("approvals/policies/", body)
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert again.json() == {**made.json(), "replayed": True}
+    for other in ({**body, "note": "another"}, {**body, "rules": [{**ALL[0], "decide": "deny"}]}):
+        assert problem(admin.post("policies/", other), 409, "conflict")["where"] == "/policy_id"
+    problem(caller(office.tenant).post("policies/", body), 409, "conflict")
+    problem(caller(other_tenant).post("policies/", body), 409, "conflict")
+    assert problem(admin.post("policies/", {**body, "policy_id": "mine"}), 400)["where"] == "/policy_id"
+    assert states(office) == {1: "proposed"}
+
+
+def test_of_many_proposals_at_once_under_one_id_one_is_made(office):
+    given = uuid.uuid4()
+
+    def work():
+        return propose_policy(actor=office.admin, rules=ALL, note="new", policy_id=given)["version"]
+
+    assert together(*[work] * 4) == [1, 1, 1, 1]
+    assert states(office) == {1: "proposed"}

@@ -331,3 +331,40 @@ def test_what_changed_is_read_from_where_the_dialog_was_shown(made, admin, monke
     shown_later = {**form, "seq": made.engine.run(run_id).seq}
     assert "the fare desk asked" not in admin.post(address, {**shown_later, "reason": "late"}, 409).content.decode()
     admin.post(address, {**form, "seq": 10**9, "reason": "late"}, 409)
+
+
+def test_a_stop_sent_twice_is_one_and_another_is_told_which_stands(made, admin):
+    asked = {"scope": "tool", "name": "core.echo", "minutes": "60", "reason": "answers twice"}
+    for _click in range(2):
+        admin.post("/stops/", asked)
+    (stop,) = list_stops(actor=made.engine.actor, standing=True)
+    page = admin.post("/stops/", {**asked, "minutes": "", "reason": "for long"}, 409).content.decode()
+    assert "It is stopped already; nothing was changed." in page
+    assert f'href="#stop-{stop["id"]}"' in page
+    assert f'id="stop-{stop["id"]}"' in page
+    (named,) = re.findall(r'form="set-stop" name="replaces" value="([^"]+)"', page)
+    admin.post("/stops/", {**asked, "minutes": "", "reason": "for long", "replaces": named})
+    (longer,) = list_stops(actor=made.engine.actor, standing=True)
+    assert (longer["until"], longer["reason"]) == (None, "for long")
+    admin.post("/stops/", {"scope": "tenant", "reason": "drill"})
+    told = admin.post(f"/stops/{longer['id']}/lift/", {}, 200, follow=True).content.decode()
+    assert "Lifted. 1 other stop still holds it back." in told
+    assert "What it held back goes on" not in told
+
+
+def test_a_token_form_sent_twice_issues_one(made, admin):
+    form = admin.form(admin.get("/tokens/"))
+    assert form["token_id"]
+    asked = {**form, "name": "ci", "days": "7"}
+    first = admin.post("/tokens/", asked, 200).content.decode()
+    assert 'id="new-token"' in first
+    again = admin.post("/tokens/", asked, 409).content.decode()
+    assert "This token was issued already" in again
+    assert 'id="new-token"' not in again
+    with tenant_tx(made.tenant.id):
+        assert ApiToken.objects.filter(name="ci").count() == 1
+    # The page that says so has a form of its own again.
+    fresh = re.findall(r'name="token_id" value="([^"]+)"', again)
+    assert len(fresh) == 1
+    assert fresh[0] != form["token_id"]
+    admin.post("/tokens/", {**asked, "token_id": fresh[0]}, 200)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from approvals.models import Request
+from runtime.queries.stops import list_stops
 from runtime.store.tx import tenant_tx
 from tests.support.pages import Reader, Scene, text_of
 
@@ -61,3 +62,13 @@ def test_a_question_names_the_hint_of_each_field(made: Scene):
     page = approver.get(f"/inbox/{request.id}/")
     assert "As printed on the card." in page
     assert any(one.endswith("seat_helptext") for one in described(page))
+
+
+@pytest.mark.parametrize("csrf", [False, True])
+def test_a_form_that_cannot_be_read_is_a_page_that_says_so(made, csrf):
+    reader = Reader(made.tenant, "admin", csrf=csrf)
+    for content_type in ("multipart/form-data", "multipart/form-data; boundary=" + "x" * 300):
+        answer = reader.client.generic("POST", "/stops/", b"--x\r\nno head", content_type=content_type)
+        assert answer.status_code == 400
+        assert "What was sent could not be read." in answer.content.decode()
+    assert not list_stops(actor=made.engine.actor)

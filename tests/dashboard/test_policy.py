@@ -162,3 +162,19 @@ def test_it_is_told_in_chinese(office, admin):
     page = admin.get("/policy/")
     for text in ("策略", "版本 1 的规则", "询问人", "2 人", "用过往调用试算"):
         assert text in page, text
+
+
+def test_a_proposal_sent_twice_is_one(office, admin):
+    form = admin.form(admin.get("/policy/"))
+    asked = {**form, "rules": json.dumps(RULES), "note": "from the handbook"}
+    admin.post("/policy/", {**asked, "try": "1"}, 200)
+    first, second = (admin.post("/policy/", {**asked, "propose": "1"}) for _click in range(2))
+    assert first["Location"] == second["Location"]
+    assert states(office) == ["proposed"]
+    # The same form with other rules is told so, and is another proposal when it is sent from there.
+    changed = {**asked, "rules": json.dumps(RULES[:1]), "propose": "1"}
+    page = admin.post("/policy/", changed, 409).content.decode()
+    assert "This policy_id was used for version 1." in page
+    (fresh,) = re.findall(r'name="policy_id" value="([^"]+)"', page)
+    admin.post("/policy/", {**changed, "policy_id": fresh})
+    assert states(office) == ["proposed", "proposed"]

@@ -86,8 +86,14 @@ def test_a_hand_over_mid_case_and_a_case_opened_by_hand(desk, tenant):
         f"{path}hand-over/", {**fields(ada.get(path), "hand-over"), "to": bob.user.username, "reason": "shift ends"}
     )
     # The hand that gave it away does nothing more with it.
-    stale = ada.post(f"{path}keep-pending/", {"version": "", "hours": "4", "reason": "later"}, 409)
+    stale = ada.post(f"{path}keep-pending/", {**fields(page, "keep-pending"), "hours": "4", "reason": "later"}, 409)
     assert "holds it" in stale.content.decode()
+    # Nor does the one who has it by a form that does not say what it was shown for.
+    before = desk.read(path.split("/")[2])["version"]
+    for shown in ("", "one", "\u0661"):
+        unsaid = bob.post(f"{path}keep-pending/", {"version": shown, "hours": "4", "reason": "later"}, 400)
+        assert "The form does not say which version it was shown." in unsaid.content.decode()
+    assert desk.read(path.split("/")[2])["version"] == before
     page = bob.get(path)
     bob.post(f"{path}keep-pending/", {**fields(page, "keep-pending"), "hours": "24", "reason": "the bank is closed"})
     page = bob.get(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import uuid
 
 import pytest
@@ -14,9 +15,11 @@ from approvals.actions.handling import delegate_request
 from approvals.actions.hooks import add_hook, remove_hook, rotate_hook
 from approvals.actions.revoke import revoke_grant
 from approvals.queries import list_hooks
+from runtime.actions.notices import secret_of
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, Stale
+from runtime.kernel.messages import Webhook as Message
 from runtime.worker.maintenance.outbox import deliver
-from runtime.worker.maintenance.webhooks import address_refused
+from runtime.worker.maintenance.webhooks import WebhookRefused, address_refused, post
 from tests.support.actors import member
 from tests.support.duties import close_idle, expire_requests, remind
 
@@ -229,3 +232,30 @@ def test_a_listed_name_that_leads_inside_gets_nothing(configure):
     assert address_refused("https://10.0.0.7/x", "10.0.0.7") is None
     configure(tool_private_hosts=("10.0.0.0/8",))
     assert address_refused("https://hooks.example/x", "10.0.0.7") is None
+
+
+def test_a_hook_that_leads_inside_is_refused_alike_whether_anything_listens_there(configure, receiver):
+    """The address is judged before it is connected to: an open port is told apart from a shut one by nobody."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        shut = one.getsockname()[1]
+    name = "127.1"  # a name to us; it leads to this machine everywhere
+    configure(webhook_hosts=(name,), tool_private_hosts=())
+    refusals = []
+    for port in (receiver.server_address[1], shut):
+        with pytest.raises(WebhookRefused) as refused:
+            post(Message(f"https://{name}:{port}/x", secret_of(uuid.uuid4()), "m1", b"{}"))
+        refusals.append(str(refused.value))
+    assert refusals[0] == refusals[1]
+    assert "private address" in refusals[0]
+    assert receiver.taken == []
+
+
+def test_a_chat_is_told_of_hidden_characters_and_a_program_gets_them(office, receiver, configure):
+    configure(webhook_hosts=(receiver.host,))
+    for form in ("chat", "standard"):
+        add_hook(actor=office.admin, url=f"http://{receiver.host}/{form}", format=form)
+    office.pending(office.ask(title="Pay\u202e out"))
+    texts = [json.loads(body) for _headers, body in posted(receiver)]
+    (line,) = [one["text"] for one in texts if "text" in one]
+    assert line.startswith("Approval needed: Pay⟨U+202E⟩ out")
+    assert [one["data"]["title"] for one in texts if "data" in one] == ["Pay\u202e out"]

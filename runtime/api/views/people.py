@@ -12,7 +12,7 @@ from runtime.access.authorize import authorize
 from runtime.actions.tenants import add_member, end_membership
 from runtime.actions.tokens import issue_token, revoke_token
 from runtime.api.base import COUNTING, PAGING, TEXT, Endpoint, describe, ref
-from runtime.api.http import json_body, path_id
+from runtime.api.http import body_id, json_body, path_id
 from runtime.api.schemas import MEMBER_BODY, TOKEN_BODY, body, many, paged, shape
 from runtime.queries import people as queries
 
@@ -73,6 +73,7 @@ class Tokens(Endpoint):
             name=value.get("name", ""),
             verbs=value.get("verbs"),
             days=value.get("days", 30),
+            token_id=body_id(value["token_id"], "/token_id") if "token_id" in value else None,
         )
         return Response(answer, status=201)
 

@@ -13,7 +13,7 @@ from runtime.access.authorize import authorize
 from runtime.actions.notices import add_target, remove_target
 from runtime.actions.stops import lift_stop, set_stop
 from runtime.api.base import COUNTING, PAGING, Endpoint, describe
-from runtime.api.http import json_body, path_id, rfc3339
+from runtime.api.http import body_id, json_body, path_id, rfc3339
 from runtime.api.schemas import COUNT, ID, OBJECT, TEXT, TIME, many, maybe, paged, shape
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.models.watch import ALERT_RULES, STOP_SCOPES
@@ -27,6 +27,7 @@ STOP_BODY = shape(
     {
         "name": {"type": "string", "maxLength": 200, "description": "A tool (name or name@version), or a workflow."},
         "until": maybe({**TIME, "description": "Ends by itself then."}),
+        "replaces": {**ID, "description": "The standing stop of the same subject that this takes the place of."},
     },
     closed=True,
 )
@@ -52,8 +53,16 @@ _STOP = shape(
         "lift_reason": TEXT,
     }
 )
-_STOPPED = shape({"stop_id": ID, "scope": TEXT, "name": TEXT, "set_by": TEXT, "set_at": TIME, "until": maybe(TIME)})
-_LIFTED = shape({"stop_id": ID, "lifted": _FLAG, "scope": TEXT, "name": TEXT})
+_SUBJECT = {"stop_id": ID, "scope": TEXT, "name": TEXT}
+_STOPPED = shape({**_SUBJECT, "set_by": TEXT, "set_at": TIME, "until": maybe(TIME), "replayed": _FLAG})
+_STILL = shape({**_SUBJECT, "until": maybe(TIME), "address": TEXT})
+_LIFTED = shape(
+    {
+        **_SUBJECT,
+        "lifted": _FLAG,
+        "still": {**many(_STILL), "description": "Stops that stand and hold back anything of the same subject."},
+    }
+)
 _ALERT = shape(
     {
         "id": ID,
@@ -98,17 +107,23 @@ class Stops(Endpoint):
         "Stop external calls: no new one starts, what was sent goes on",
         tag="stops",
         name="set_stop",
-        answers={201: _STOPPED},
+        answers={201: _STOPPED, 200: _STOPPED},
         body=STOP_BODY,
     )
     def post(self, request: Request) -> Response:
         authorize(self.actor, v.STOP_SET)
         value = json_body(request, _body("stop"))
         until = rfc3339(value["until"], "/until") if value.get("until") else None
+        replaces = body_id(value["replaces"], "/replaces") if "replaces" in value else None
         answer = set_stop(
-            actor=self.actor, scope=value["scope"], name=value.get("name", ""), reason=value["reason"], until=until
+            actor=self.actor,
+            scope=value["scope"],
+            name=value.get("name", ""),
+            reason=value["reason"],
+            until=until,
+            replaces=replaces,
         )
-        return Response(answer, status=201)
+        return Response(answer, status=200 if answer["replayed"] else 201)
 
 
 class Stop(Endpoint):

@@ -27,6 +27,7 @@ class Command(Act):
         one.add_argument("name", nargs="?", default="", help="the tool (name or name@version) or the workflow")
         one.add_argument("--reason", required=True)
         one.add_argument("--minutes", type=float, help="ends by itself after so long; without it, when it is lifted")
+        one.add_argument("--replaces", metavar="ID", help="the standing stop of the same that this takes the place of")
         two = acts.add_parser("list", help="list stops, those that stand first")
         two.add_argument("--standing", action="store_true", help="only those that stand")
         three = acts.add_parser("lift", help="lift a stop")
@@ -47,7 +48,12 @@ class Command(Act):
             return lift_stop(actor=actor, stop_id=identity(options["id"]), reason=options["reason"])
         until = _until(options["minutes"])
         return set_stop(
-            actor=actor, scope=options["scope"], name=options["name"], reason=options["reason"], until=until
+            actor=actor,
+            scope=options["scope"],
+            name=options["name"],
+            reason=options["reason"],
+            until=until,
+            replaces=identity(options["replaces"]) if options["replaces"] else None,
         )
 
 

@@ -260,6 +260,10 @@ SELECT tenant_id, id FROM qd_lapsed_grants(%s);
 -- The request that a service made under this key of its own.
 SELECT id FROM qd_approval WHERE subject_kind = 'external' AND subject_id = %s;
 
+-- name: approval_terms_asked
+-- On which terms a service asked under its key; what the policy made of them stands in the request.
+SELECT details FROM qd_approval_note WHERE request_id = %s AND kind = 'ask' ORDER BY id LIMIT 1;
+
 -- name: approval_wait
 SELECT id AS approval_id, state, version, outcome_reason, decided_at, decided_by, comment, deadline, start_by,
   action_sha256, payload_sha256,
@@ -313,7 +317,10 @@ SELECT pg_advisory_xact_lock(hashtextextended('policy:' || %s::text, 11));
 -- name: policy_insert
 INSERT INTO qd_approval_policy (id, tenant_id, version, rules, sha256, note, state, created_by, created_at)
 SELECT %(id)s, %(tenant)s, coalesce(max(version), 0) + 1, %(rules)s, %(sha256)s, %(note)s, 'proposed', %(by)s, qd_now()
-FROM qd_approval_policy RETURNING version;
+FROM qd_approval_policy ON CONFLICT (id) DO NOTHING RETURNING version;
+
+-- name: policy_of_id
+SELECT version, sha256, note, created_by, state, request_id FROM qd_approval_policy WHERE id = %s;
 
 -- name: policy_asked
 UPDATE qd_approval_policy SET request_id = %s WHERE id = %s;

@@ -6,7 +6,10 @@ ON CONFLICT (tenant_id, sha256) DO NOTHING RETURNING id;
 
 -- name: artifact_by_hash
 -- Locks the row, so that content that was purged can be put back under its hash.
-SELECT id, content IS NULL FROM qd_artifact WHERE sha256 = %s FOR NO KEY UPDATE;
+SELECT id, content IS NULL, media_type FROM qd_artifact WHERE sha256 = %s FOR NO KEY UPDATE;
+
+-- name: type_artifact
+UPDATE qd_artifact SET media_type = %s WHERE id = %s;
 
 -- name: restore_artifact
 UPDATE qd_artifact SET content = %s, expires_at = qd_now() + interval '7 days' WHERE id = %s AND content IS NULL;

@@ -9,6 +9,10 @@ WHERE lifted_at IS NULL AND (until IS NULL OR until > qd_now())
 UNION ALL
 SELECT id, NULL, 'global', '', until FROM qd_global_stop WHERE lifted_at IS NULL AND (until IS NULL OR until > qd_now());
 
+-- name: lock_stop_subject
+-- One stop of a subject at a time: two that are set at once become one and a refusal.
+SELECT pg_advisory_xact_lock(hashtextextended('stop:' || %s::text, 13));
+
 -- name: insert_stop
 INSERT INTO qd_stop (id, tenant_id, scope, name, reason, set_by, set_at, until, lift_reason)
 VALUES (%s, %s, %s, %s, %s, %s, qd_now(), %s, '') RETURNING set_at;

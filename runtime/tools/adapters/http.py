@@ -23,7 +23,8 @@ from runtime.kernel.callback import attempt_id, callback_token
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import InvalidJSON, SchemaMismatch
 from runtime.tools.contract import ToolContract
-from runtime.tools.egress import refused
+from runtime.tools.dialing import AddressRefused, JudgedTransport
+from runtime.tools.egress import refused_at
 from runtime.tools.loop import Progress, run
 from runtime.tools.outcome import Answer, CallRequest, Failed, NotSent, check_before_send
 from runtime.tools.redact import environment_secret
@@ -62,7 +63,7 @@ async def _exchange(
     for _ in range(_REDIRECTS + 1):
         try:
             async with client.stream(
-                method, url, headers=headers, content=body, extensions={"trace": _trace(request, progress, url)}
+                method, url, headers=headers, content=body, extensions={"trace": _trace(request, progress)}
             ) as response:
                 if not response.is_redirect:
                     return await _read(contract, response)
@@ -70,34 +71,37 @@ async def _exchange(
                 if not _same_origin(here, url):
                     # What the contract sends along, secrets among it, was meant for the first host alone.
                     headers = {name: value for name, value in headers.items() if name in _PLAIN_HEADERS}
+        except AddressRefused as why:
+            raise NotSent("policy", "target_refused", str(why)) from why
         except httpx2.HTTPError as error:
             raise _broken(error, progress) from error
     raise Failed("protocol", "The tool redirects in a circle.", sent=True, code="redirects")
 
 
 def _client(keep: bool) -> httpx2.AsyncClient:
-    """Return the client of this loop. Proxies and netrc of the environment are not used: they widen the egress."""
+    """Return the client of this loop, which connects to judged addresses only.
+
+    Proxies and netrc of the environment are not used: they widen the egress.
+    """
     key = (os.getpid(), id(asyncio.get_running_loop()), keep)
     client = _clients.get(key)
     if client is None:
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=32 if keep else 0, keepalive_expiry=5)
         # Time limits are the call's own deadline; the long ones here are only a net below it.
         client = _clients[key] = httpx2.AsyncClient(
-            limits=limits, timeout=httpx2.Timeout(86_400.0), follow_redirects=False, trust_env=False
+            transport=JudgedTransport(refused_at, limits=limits),
+            timeout=httpx2.Timeout(86_400.0),
+            follow_redirects=False,
+            trust_env=False,
         )
     return client
 
 
-def _trace(request: CallRequest, progress: Progress, url: str) -> Any:
-    """Return the transport's callback: the last look before the first byte, and the address really connected to."""
+def _trace(request: CallRequest, progress: Progress) -> Any:
+    """Return the transport's callback: the last look before the first byte."""
 
     async def trace(event: str, info: dict[str, Any]) -> None:
-        if event == "connection.connect_tcp.complete":
-            stream = info.get("return_value")
-            address = stream.get_extra_info("server_addr") if stream is not None else None
-            if address and (why := refused(url, str(address[0]))) is not None:
-                raise NotSent("policy", "target_refused", why)
-        elif event.endswith(".send_request_headers.started"):
+        if event.endswith(".send_request_headers.started"):
             check_before_send(request)
             progress.sent = True
 

@@ -17,7 +17,8 @@ from runtime.kernel import canonical
 from runtime.tools.adapters.mcp_stdio import Wire, stdio_transport
 from runtime.tools.commands import command_allowed
 from runtime.tools.contract import ToolContract
-from runtime.tools.egress import refused
+from runtime.tools.dialing import AddressRefused, JudgedTransport
+from runtime.tools.egress import refused_at
 from runtime.tools.loop import first_leaf, spawn
 from runtime.tools.outcome import CallRequest, Failed, NotSent
 from runtime.tools.redact import environment_secret
@@ -124,24 +125,17 @@ class Session:
             await self._closed.wait()
 
 
-class _Watched(httpx2.AsyncHTTPTransport):
-    """A transport that refuses closed and private addresses behind a name and uses no proxy of the environment."""
+class _Watched(JudgedTransport):
+    """A transport that refuses closed and private addresses behind a name, in words that the library understands."""
 
     def __init__(self) -> None:
-        super().__init__(trust_env=False)
+        super().__init__(refused_at)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        url = str(request.url)
-
-        async def trace(event: str, info: dict[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                stream = info.get("return_value")
-                address = stream.get_extra_info("server_addr") if stream is not None else None
-                if address and (why := refused(url, str(address[0]))) is not None:
-                    raise httpx2.ConnectError(why)
-
-        request.extensions = {**request.extensions, "trace": trace}
-        return await super().handle_async_request(request)
+        try:
+            return await super().handle_async_request(request)
+        except AddressRefused as why:
+            raise httpx2.ConnectError(str(why)) from why
 
 
 def resolved(contract: ToolContract) -> dict[str, str]:

@@ -21,6 +21,7 @@ from runtime.kernel import seams
 from runtime.kernel.errors import Unavailable
 from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
+from runtime.kernel.unseen import marked
 from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.relay import Relay, Sent
 from runtime.worker.maintenance.webhooks import WebhookRefused, post
@@ -124,7 +125,8 @@ def _send(part: Mail | Webhook) -> tuple[str, bool]:
             post(part)
             return "", False
         several = len(part.to) > 1
-        EmailMessage(part.subject, part.text, to=[] if several else part.to, bcc=part.to if several else []).send()
+        subject, text = marked(part.subject), marked(part.text)
+        EmailMessage(subject, text, to=[] if several else part.to, bcc=part.to if several else []).send()
     except (OSError, SMTPException, WebhookRefused, ValueError) as problem:
         return f"{type(problem).__name__}: {problem}"[:500], isinstance(problem, WebhookRefused) and problem.away
     except Exception as problem:  # whatever a backend raises counts as a try, so that its message is given up one day

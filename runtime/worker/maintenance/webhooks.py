@@ -16,6 +16,7 @@ from standardwebhooks import Webhook as Signer
 from runtime.actions.notices import host_allowed
 from runtime.kernel.messages import Webhook
 from runtime.tools.addresses import is_closed_address
+from runtime.tools.dialing import AddressRefused, BlockingJudgedTransport
 from runtime.tools.egress import refused
 
 _TIMEOUT_SECONDS = 10.0
@@ -52,13 +53,17 @@ def post(webhook: Webhook) -> None:
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": signature,
     }
-    guard = _Guard(webhook.url)
+    guard = _Guard()
     try:
         # A client of its own for each post: none is shared between threads.
-        with guard, httpx2.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, follow_redirects=False) as client:
+        way = BlockingJudgedTransport(lambda _host, _port, address: address_refused(webhook.url, address))
+        words: dict[str, Any] = {"timeout": _TIMEOUT_SECONDS, "trust_env": False, "follow_redirects": False}
+        with guard, httpx2.Client(transport=way, **words) as client:
             trace = {"trace": guard.look}
             with client.stream("POST", webhook.url, content=webhook.body, headers=headers, extensions=trace) as answer:
                 status = answer.status_code
+    except AddressRefused as why:
+        raise WebhookRefused(str(why)) from why
     except httpx2.HTTPError as problem:
         raise WebhookRefused(_LATE if guard.over else f"{type(problem).__name__}: {problem}") from problem
     if not 200 <= status < 300:
@@ -66,11 +71,10 @@ def post(webhook: Webhook) -> None:
 
 
 class _Guard:
-    """Looks where one post leads before anything is sent there, and ends a post that takes too long as a whole."""
+    """Ends a post that takes too long as a whole."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self) -> None:
         self.over = False
-        self._url = url
         self._socket: socket.socket | None = None
         self._timer = threading.Timer(_WHOLE_SECONDS, self._end)
         self._timer.daemon = True
@@ -83,16 +87,13 @@ class _Guard:
         self._timer.cancel()
 
     def look(self, event: str, info: dict[str, Any]) -> None:
-        """Refuse a name that leads to a closed or private address, as for tools."""
+        """Keep the connection, so that it can be ended."""
         stream = info.get("return_value")
         if stream is None or event not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             return
         self._socket = stream.get_extra_info("socket")
         if self.over:
             raise WebhookRefused(_LATE)
-        address = stream.get_extra_info("server_addr")
-        if address and (why := address_refused(self._url, str(address[0]))) is not None:
-            raise WebhookRefused(why)
 
     def _end(self) -> None:
         self.over = True

@@ -1,6 +1,7 @@
 // What the drawing knows: nodes, edges, counts, the critical path. No element of the page is touched here.
 
 import { ENDED, TICKING } from "./graph-words.js";
+import { seen } from "./unseen.js";
 
 const OK = new Set(["succeeded", "mark_successed"]);
 const ACTIVE = new Set(["queued", "running", "hold", "unknown"]);
@@ -14,7 +15,7 @@ export class Model {
     this.run = graph.run;
     this.seq = graph.last_included_seq;
     this.nodes = graph.nodes.map((one, index) => ({
-      ...NOTHING, ...one.step, step: one.step?.id || null, index, id: one.id, title: one.title, kind: one.kind,
+      ...NOTHING, ...one.step, step: one.step?.id || null, index, id: one.id, title: seen(one.title), kind: one.kind,
       tool: one.tool, level: one.level, x: one.x, y: one.y, group: one.group, before: [], after: [], ins: [], outs: [],
     }));
     nameShort(this.nodes);
@@ -203,7 +204,7 @@ function stateOf(edge) {
 function groupsOf(model) {
   const { groups } = model.layout;
   const nodes = groups.labels.map((label, index) => ({
-    index, id: `group-${index}`, title: label, x: groups.nodes[2 * index], y: groups.nodes[2 * index + 1], members: [],
+    index, id: `group-${index}`, title: seen(label), x: groups.nodes[2 * index], y: groups.nodes[2 * index + 1], members: [],
     counts: new Map(), ins: [], outs: [], before: [], after: [], group: true,
   }));
   for (const node of model.nodes) {
