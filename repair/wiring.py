@@ -32,6 +32,7 @@ def connect() -> None:
     seams.register_duty("repair_escalate", _called("duties", "escalate_overdue"), _DUTY_SECONDS)
     seams.register_duty("repair_settled", _called("duties", "close_settled"), _DUTY_SECONDS)
     seams.register_bench("repairs", _called("bench", "repairs"))
+    seams.register_bench("bulkrepair", _called("bench_bulk", "bulkrepair"))
     # It asks tools before it closes cases: apart, so that no timer waits for that.
     seams.register_duty("repair_bulk", _called("bulk_duty", "carry_bulks"), _BULK_SECONDS, apart=True)
 

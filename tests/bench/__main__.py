@@ -24,7 +24,7 @@ from tests.bench import peers
 from tests.bench.server import BenchServer, running
 
 OURS = "quarterdeck"
-SINGLES = "latency,approval,effects,submit,bulk,wide,bounded,flat,blocked,recovery,lost,start,idle"
+SINGLES = "latency,approval,effects,submit,bulk,wide,bounded,flat,blocked,recovery,lost,bulkrepair,start,idle"
 LIMITS = {
     "latency": ["--samples", "200"],
     "flat": ["--repeat", "2", "--bounded"],

@@ -78,6 +78,7 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
         ("approval", ("--samples", "2"), "ms"),
         ("inbox", ("--pending", "6", "--tenants", "2", "--samples", "3"), "ms"),
         ("repairs", ("--samples", "1", "--fill", "200"), "ms"),
+        ("bulkrepair", ("--samples", "2", "--fill", "6"), "ms"),
         ("effects", ("--runs", "20"), "steps/s"),
         ("submit", ("--seconds", "1"), "ms"),
         ("bulk", ("--seconds", "1"), "tasks/s"),

@@ -26,6 +26,7 @@ AIMS: dict[str, list[tuple[str, str, float]]] = {
     "inbox": [("p95", "most", 80)],
     "decide": [("p95", "most", 25)],
     "repairs": [("p95", "most", 80)],
+    "bulkrepair": [("p95", "most", 25)],
 }
 
 

@@ -19,14 +19,23 @@ from runtime.management.bench.whole import Console
 GAP_SECONDS, WARM = 0.25, 3
 
 
-def _begin(scene: Scene, workflow: str, tag: str) -> int:
+def begin(scene: Scene, workflow: str, tag: str) -> int:
     """Submit one task; return the time (ns) at which the action had returned."""
     submit_task(actor=scene.actor, request=SubmitRequest(workflow=workflow, input={"tag": tag}))
     return time.time_ns()
 
 
-def _one_step(tool: str, **more: Any) -> list[dict[str, Any]]:
+def one_step(tool: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the nodes of a workflow of one step that tells the tag it was submitted with."""
     return [{"id": "one", "kind": "tool", "tool": tool, "input": {"tag": {"$": "input.tag"}, **more}}]
+
+
+def until_body(scene: Scene, marks: Marks, tag: str) -> float:
+    """Wait a moment, submit one task of the workflow ``one``; return the ms from that to its body's first line."""
+    time.sleep(GAP_SECONDS * (0.5 + random.random()))
+    returned = begin(scene, "one", tag)
+    _pid, at = marks.wait(tag)
+    return (at - returned) / 1e6
 
 
 def latency(options: dict[str, Any]) -> dict[str, Any]:
@@ -37,14 +46,12 @@ def latency(options: dict[str, Any]) -> dict[str, Any]:
     """
     kind = "inline" if options["inline"] else "thread"
     scene, found = Scene.make(), []
-    scene.register("one", _one_step(f"bench.mark_{kind}@1"))
+    scene.register("one", one_step(f"bench.mark_{kind}@1"))
     with Marks() as marks, workers(options["workers"], running=options["workers_running"]):
         for i in range(-WARM, options["samples"] or 200):
-            time.sleep(GAP_SECONDS * (0.5 + random.random()))
-            returned = _begin(scene, "one", f"L{i}")
-            _pid, at = marks.wait(f"L{i}")
+            took = until_body(scene, marks, f"L{i}")
             if i >= 0:
-                found.append((at - returned) / 1e6)
+                found.append(took)
     scene.finish(30.0)
     return line("latency", "W2", "ms", found, runs=kind, min=min(found), max=max(found), workers=options["workers"])
 
@@ -57,10 +64,10 @@ def recovery(options: dict[str, Any]) -> dict[str, Any]:
     found = []
     with Marks() as marks, Console(options["workers"]) as console:
         scene = Scene.make()
-        scene.register("one", _one_step("bench.linger_thread@1", seconds=1))
+        scene.register("one", one_step("bench.linger_thread@1", seconds=1))
         console.wait_workers()
         for i in range(options["samples"] or 10):
-            _begin(scene, "one", f"R{i}")
+            begin(scene, "one", f"R{i}")
             pid, _at = marks.wait(f"R{i}")
             killed = time.time_ns()
             os.kill(pid, signal.SIGKILL)
@@ -80,9 +87,9 @@ def lost(options: dict[str, Any]) -> dict[str, Any]:
     found = []
     with Marks() as marks, hosts(1) as both:
         scene = Scene.make()
-        scene.register("one", _one_step("bench.linger_thread@1", seconds=2))
+        scene.register("one", one_step("bench.linger_thread@1", seconds=2))
         for i in range(options["samples"] or 3):
-            _begin(scene, "one", f"H{i}")
+            begin(scene, "one", f"H{i}")
             pid, _at = marks.wait(f"H{i}")
             gone = next(host for host in both if host.runs(pid))
             killed = time.time_ns()

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from runtime.tools.contract import ToolContract, check_contract
+from runtime.tools.errors import ToolError
 from runtime.tools.functions import CallContext, tool_function
 
 _local = threading.local()
@@ -57,6 +58,23 @@ def write(arguments: dict[str, Any], *, context: CallContext) -> dict[str, Any]:
     """Stand for an effect outside that takes 5 ms."""
     context.sleep(0.005)
     return {"done": context.operation_id}
+
+
+def books_path() -> Path:
+    """Return the file whose presence says that the books of the effects whose answers were lost are open."""
+    return Path(socket_path()).with_suffix(".books")
+
+
+@tool_function
+def lose(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Stand for an effect whose answer is lost on its way back. Raises ToolError, always."""
+    raise ToolError("The answer was lost.", error_class="internal", applied=None)
+
+
+@tool_function
+def books(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Say whether the effect of a key is known: every one is, once the books are open."""
+    return {"found": books_path().exists()}
 
 
 _EFFECT: tuple[dict[str, Any], dict[str, Any]] = (

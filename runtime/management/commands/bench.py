@@ -50,12 +50,13 @@ class Command(Act):
             "--fill",
             type=int,
             default=1_000_000,
-            help="flat, lists: finished steps to add; repairs: open cases, at most 5000 (1000000)",
+            help="flat, lists: finished steps to add; repairs, bulkrepair: open cases, at most 5000 and 1000 (1000000)",
         )
         parser.add_argument("--bounded", action="store_true", help="flat: with limits and a tenant's policy on")
         parser.add_argument("--parked", type=int, default=50_000, help="blocked: parked steps (50000)")
         parser.add_argument("--pending", type=int, default=10_000, help="inbox: pending requests (10000)")
         parser.add_argument("--tenants", type=int, default=50, help="inbox: tenants they are in (50)")
+        parser.add_argument("--per-minute", type=int, default=600, help="bulkrepair: cases a minute, at most 600 (600)")
         parser.add_argument("--by", choices=("pause", "limit"), default="pause", help="blocked: what parks (pause)")
         parser.add_argument("--samples", type=int, help="samples of a time; each bench has its own number")
         parser.add_argument("--inline", action="store_true", help="latency: run the step in the worker's own thread")
