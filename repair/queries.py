@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, QuerySet
 
-from repair.law import COMPENSATE, KEEP_PENDING, RESOLUTIONS, RESOLVED, permitted, why_not
+from repair.law import COMPENSATE, KEEP_PENDING, RESOLUTIONS, RESOLVED, SETTLED, permitted, why_not
 from repair.models import Case, Entry, Fact, Proposal
 from repair.policy import needs_second, policy_of
 from repair.runbooks import runbook_for
@@ -323,6 +324,13 @@ def cases_of_run(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
         rows = Case.objects.filter(run_id=run_id).order_by("-id").values(*LISTED)[:200]
         found_rows = [_present(row, now) for row in rows]
     return sorted(found_rows, key=lambda one: one["state"] == RESOLVED)
+
+
+def repairs_of_runs(*, actor: Actor, run_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Return run → how many of its cases a person resolved, for a page of runs. Verb ``repair.read``."""
+    with reading(actor, READ):
+        rows = Case.objects.filter(run_id__in=list(run_ids), state=RESOLVED).exclude(resolution=SETTLED)
+        return dict(rows.order_by().values_list("run_id").annotate(n=Count("id")))
 
 
 def shift_report(*, actor: Actor, hours: float = 8.0) -> dict[str, Any]:

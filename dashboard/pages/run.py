@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from dashboard.pages import requests, run_tabs
+from dashboard.pages import hands, requests, run_tabs
 from dashboard.pages.console import identity, page, show
 from dashboard.pages.step import drawer_of
 from dashboard.presenters import consequences
@@ -105,7 +105,7 @@ def head(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str) -> dic
         "tabs": _tabs(actor, run_id, found, graph, operations, asked, cases),
         "layers": layers(found, graph, outcome),
         "cancelled_note": cancelled_note(found, operations),
-        "by_hand": sum(1 for one in graph["nodes"] if one["step"] and one["step"]["forced"]),
+        "by_hand": hands.words(hands.marked(actor, [found])[0]["by_hand"]),
         "outcome": outcome,
         "allowed": allowed,
         "may_ask": may(actor, v.OPERATION_QUERY),

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from dashboard.pages import bulk, export, views
+from dashboard.pages import bulk, export, hands, views
 from dashboard.pages.console import moment, page, show
 from dashboard.pages.search import found as search
 from dashboard.presenters import states
@@ -135,6 +135,7 @@ def runs(request: HttpRequest, actor: Actor) -> HttpResponse:
     facets = run_facets(actor=actor, created_from=since, created_before=before)
     among, cursor = _found(actor, filters), request.GET.get("cursor")
     found = _list(actor, filters, (since, before), now, among, cursor=cursor, limit=PAGE, count=True)
+    found.items[:] = [{**row, "by_hand": hands.words(row["by_hand"])} for row in hands.marked(actor, found.items)]
     context = {
         "now": now,
         "crumbs": [(_("Runs"), None)],
@@ -224,7 +225,9 @@ def download(request: HttpRequest, actor: Actor, kind: str) -> HttpResponseBase:
     bounds, among = filters.bounds(now), _found(actor, filters)
 
     def chunk(cursor: str | None) -> Any:
-        return _list(actor, filters, bounds, now, among, cursor=cursor, limit=export.PAGE)
+        rows = _list(actor, filters, bounds, now, among, cursor=cursor, limit=export.PAGE)
+        rows.items[:] = hands.marked(actor, rows.items)
+        return rows
 
     return export.stream(kind, "runs", COLUMNS, chunk)
 
@@ -244,6 +247,9 @@ COLUMNS = {
     "steps": lambda row: row["counts"]["steps"],
     "open_steps": lambda row: row["counts"]["open"],
     "open_operations": lambda row: row["counts"]["open_operations"],
+    "forced_by_hand": lambda row: row["by_hand"].get("forced", 0),
+    "skipped_by_hand": lambda row: row["by_hand"].get("skipped", 0),
+    "repairs": lambda row: row["by_hand"].get("repaired", 0),
     "version": lambda row: row["version"],
 }
 

@@ -131,6 +131,18 @@ def _present_listed(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def steps_by_hand(*, actor: Actor, run_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, int]]:
+    """Return run → {forced, skipped}: how many of its present steps a person set so; runs without one are left out.
+
+    One query for a page of runs; it looks at their steps. Verb ``run.read``.
+    """
+    if not run_ids:
+        return {}
+    with reading(actor, v.RUN_READ) as tx:
+        rows = tx.dicts("steps_by_hand", (list(run_ids),))
+    return {row.pop("run_id"): row for row in rows}
+
+
 def read_run(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
     """Return one run. Raises NotFound. Verb ``run.read``.
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 import pytest
 
 from repair.bench import KINDS
@@ -17,6 +14,7 @@ from runtime.kernel.seams import CaseNeed
 from runtime.store.sqlfile import queries
 from runtime.store.tx import tenant_tx
 from tests.support.pages import Reader
+from tests.support.statements import captured
 
 pytestmark = [pytest.mark.req("C8.4"), pytest.mark.django_db(transaction=True)]
 
@@ -25,22 +23,6 @@ def opened(desk: Any, count: int, name: str = "it") -> None:
     needs = [CaseNeed(KINDS[n % 3], f"{name} asks for the {n}th time") for n in range(count)]
     with tenant_tx(desk.tenant.id) as tx:
         open_cases(tx, needs, opened_by="engine")
-
-
-@contextmanager
-def captured(of: str = "") -> Iterator[list[tuple[str, Any]]]:
-    """Collect the statements that name ``of``, whoever sends them, with their parameters."""
-    asked: list[tuple[str, Any]] = []
-    execute = psycopg.Cursor.execute
-
-    def note(self: Any, query: Any, params: Any = None, **more: Any) -> Any:
-        if of in str(query):
-            asked.append((str(query), params))
-        return execute(self, query, params, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(psycopg.Cursor, "execute", note)
-        yield asked
 
 
 @pytest.mark.parametrize("path", ["/repairs/", "/repairs/?view=mine", "/repairs/shift/", "/api/v1/repairs/"])

@@ -91,6 +91,12 @@ FROM qd_operation WHERE run_id = %s AND step_id = %s ORDER BY id LIMIT 500;
 SELECT actor, payload->>'asked_by' AS asked_by, reason, payload->>'evidence' AS evidence, from_status, occurred_at AS at
 FROM qd_event WHERE run_id = %s AND step_id = %s AND type = 'STEP_FORCED' ORDER BY seq DESC LIMIT 1;
 
+-- name: steps_by_hand
+-- How many present steps of each run of a page a person forced or skipped; entered by the runs.
+SELECT run_id, count(*) FILTER (WHERE forced)::int AS forced, count(*) FILTER (WHERE NOT forced)::int AS skipped
+FROM qd_step WHERE run_id = ANY(%s) AND NOT superseded AND (forced OR (status = 'skipped' AND cause = 'user'))
+GROUP BY run_id;
+
 -- name: read_events
 SELECT seq, type, step_id, node, execution_version, attempt, owner_epoch, version, from_status, to_status, cause,
   actor, reason, payload, input_sha256, output_sha256, manifest_id, schema_version, occurred_at
