@@ -110,8 +110,13 @@ def refuse_closed(asked: Asked, now: datetime) -> None:
 
 def refuse_other(asked: Asked, version: int, quoted: bytes) -> None:
     """Raise OtherVersion when not this proposal, or not this payload, was shown."""
-    there = asked.there()
-    if version != asked.version:
-        raise OtherVersion(f"The request is in version {asked.version}; you were shown version {version}.", **there)
+    refuse_other_version(asked, version)
     if quoted != bytes(asked.payload_sha256):
-        raise OtherVersion("The payload's hash is not that of this request.", where="/payload_hash", **there)
+        raise OtherVersion("The payload's hash is not that of this request.", where="/payload_hash", **asked.there())
+
+
+def refuse_other_version(asked: Asked, version: int) -> None:
+    """Raise OtherVersion when not this proposal was shown."""
+    if version != asked.version:
+        detail = f"The request is in version {asked.version}; you were shown version {version}."
+        raise OtherVersion(detail, **asked.there())

@@ -165,7 +165,7 @@ def render(tx: Tx, run: RunState, step: StepState) -> Rendered:
             context = context_of(_claimed(tx, run, step, node, task, upstream))
             result.payload = node.payload.render(context) if node.payload is not None else None
             _take_target(result, node.target.render(context) if node.target is not None else None)
-            result.evidence = _evidence(tx, node.evidence.render(context) if node.evidence is not None else None)
+            result.evidence = evidence_of(tx, node.evidence.render(context) if node.evidence is not None else None)
         after = {**upstream, node.id: GRANTED} if asks else upstream
         for one in gated:
             call = _call(tx, _claimed(tx, run, step, one, task, after), required=not asks)
@@ -249,8 +249,8 @@ def _take_present(tx: Tx, run: RunState, step: StepState, result: Rendered) -> N
         result.target_was = None if result.target_was == step.present else result.target_was
 
 
-def _evidence(tx: Tx, value: Any) -> list[dict[str, Any]]:
-    """Return artifact, hash, size and media type of each artifact named. Raises for one that is not there."""
+def evidence_of(tx: Tx, value: Any) -> list[dict[str, Any]]:
+    """Return artifact, hash, size and media type of each artifact named. Raises QuarterdeckError for one not there."""
     if value is None:
         return []
     wanted = value if isinstance(value, list) else [value]

@@ -8,6 +8,7 @@ a key of its own, so that a restart finds its request by what it asked and not b
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,11 @@ import orjson
 
 from approvals.actions.handling import standing
 from approvals.asked import Asked, lock_request
+from approvals.errors import NotUsable
 from approvals.law import RISKS
+from approvals.people import ADMIN, role_of
 from approvals.policies import under_policy
-from approvals.rendering import Call, Rendered
+from approvals.rendering import Call, Rendered, evidence_of
 from approvals.terms import EXPIRES_SECONDS, START_SECONDS, Terms
 from approvals.verbs import ASK
 from approvals.writing import About, note, write_request
@@ -25,6 +28,7 @@ from runtime.access.authorize import authorize
 from runtime.access.roles import ROLES
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
+from runtime.actions.references import keep_references
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
@@ -67,6 +71,7 @@ def ask_own(
     risk: str = "",
     expires_s: float = EXPIRES_SECONDS,
     start_within_s: float = START_SECONDS,
+    evidence: Sequence[dict[str, str]] = (),
 ) -> dict[str, Any]:
     """Ask people for one action that the asker carries out itself; returns the request as it stands.
 
@@ -74,8 +79,9 @@ def ask_own(
     digest that the grant binds and that using it quotes. The same key with the same action, words and terms finds its
     request, however it was decided; with others it raises RequestKeyConflict, which names what differs.
     A tool that is registered is asked about by its contract; of another the worst is presumed. Times in seconds;
-    ``risk`` is a floor. Raises BadInput, SchemaMismatch (the tool does not take the arguments), NotUsable (the tenant's
-    policy denies it). Verb ``approval.ask``; nobody decides their own.
+    ``risk`` is a floor. ``evidence`` are uploaded artifacts {artifact_id, sha256} that people decide by: they are
+    shown, bound by their hashes, and kept. Raises BadInput, SchemaMismatch (the tool does not take the arguments),
+    NotUsable (the tenant's policy denies it). Verb ``approval.ask``; nobody decides their own.
     """
     authorize(actor, ASK)
     if actor.user_id is None:
@@ -87,8 +93,10 @@ def ask_own(
 
     def once() -> dict[str, Any]:
         with frame(actor) as unit:
-            rendered = _rendered(unit.tx, actor, key, action, title.strip(), words, risk)
-            asked_for = {"title": rendered.title, "goal": digest(words.encode()).hex(), **said}
+            keep_references(unit.tx, list(evidence), "/evidence")
+            rendered = _rendered(unit.tx, actor, key, action, title.strip(), words, risk, evidence)
+            shown = [one["sha256"] for one in evidence]
+            asked_for = {"title": rendered.title, "goal": digest(words.encode()).hex(), "evidence": shown, **said}
             return _ask(unit, actor, key, rendered, terms, asked_for)
 
     answer: dict[str, Any] = insist(once)
@@ -154,6 +162,21 @@ def _differences(tx: Tx, request_id: uuid.UUID, said: dict[str, Any]) -> list[st
     return [name for name, value in said.items() if before.get(name) != value]
 
 
+def lock_own(unit: Frame, actor: Actor, request_id: uuid.UUID, *, or_admin: bool = False) -> Asked:
+    """Lock a request for an own action of the actor's, or of anybody's for an admin where ``or_admin`` says so.
+
+    Raises NotFound, NotUsable for what a workflow asks for, PermissionDenied.
+    """
+    asked = lock_request(unit, request_id)
+    if asked.subject_kind != EXTERNAL:
+        mend = "What a workflow asks for is used by its own step."
+        raise NotUsable("It is no program's own action.", remediation=mend, **asked.there())
+    if not asks_for(actor, asked) and not (or_admin and role_of(actor) == ADMIN):
+        mend = "Ask for the action yourself."
+        raise PermissionDenied(f"It is an action of {asked.requested_by}.", verb=ASK, remediation=mend)
+    return asked
+
+
 def asks_for(actor: Actor, asked: Asked) -> bool:
     """Say whether it is the very identity that asked, whatever it is called by now: names change hands."""
     return (asked.subject_id or "").partition(_SEP)[0] == str(actor.user_id)
@@ -164,7 +187,16 @@ def told(asked: Asked, *, replayed: bool) -> dict[str, Any]:
     return {**standing(asked), "action_hash": bytes(asked.action_sha256).hex(), "replayed": replayed}
 
 
-def _rendered(tx: Tx, actor: Actor, key: str, action: OwnAction, title: str, goal: str, risk: str) -> Rendered:
+def _rendered(
+    tx: Tx,
+    actor: Actor,
+    key: str,
+    action: OwnAction,
+    title: str,
+    goal: str,
+    risk: str,
+    evidence: Sequence[dict[str, str]],
+) -> Rendered:
     contract = contract_of(tx, action.tool)
     try:
         data = prepare(contract, action.arguments)
@@ -184,6 +216,7 @@ def _rendered(tx: Tx, actor: Actor, key: str, action: OwnAction, title: str, goa
         )
     )
     rendered.target, rendered.target_version = action.target, action.target_version
+    rendered.evidence = evidence_of(tx, list(evidence))
     rendered.seal()
     return rendered
 
@@ -233,4 +266,4 @@ def resume_own(*, tx: Tx, **decided: Any) -> None:
     """Nothing goes on by the decision alone: its asker waits for it and uses the grant (the seam calls it)."""
 
 
-__all__ = ["EXTERNAL", "OwnAction", "ask_own", "asks_for", "contract_of", "resume_own", "told"]
+__all__ = ["EXTERNAL", "OwnAction", "ask_own", "asks_for", "contract_of", "lock_own", "resume_own", "told"]

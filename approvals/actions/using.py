@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from approvals.actions.decide import quoted_hash, record_refusal
-from approvals.actions.own import ACTION, EXTERNAL, asks_for, contract_of, told
-from approvals.asked import Asked, lock_request
+from approvals.actions.own import ACTION, contract_of, lock_own, told
+from approvals.asked import Asked
 from approvals.duties import NOT_STARTED
 from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
 from approvals.people import still_speaks
@@ -33,7 +33,6 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError
 from runtime.kernel.ids import uuid7
-from runtime.machine.frame import Frame
 from runtime.queries.base import parsed
 from runtime.store.tx import Tx
 from runtime.worker import stops
@@ -89,7 +88,7 @@ def use_grant(
 def _use(actor: Actor, request_id: uuid.UUID, quoted: _Quoted) -> dict[str, Any] | QuarterdeckError:
     """Return what the asker is told; a refusal that closes the grant is returned, so that the closing commits."""
     with frame(actor) as unit:
-        tx, asked = unit.tx, _own(unit, actor, request_id)
+        tx, asked = unit.tx, lock_own(unit, actor, request_id)
         (action,) = tx.dicts("approval_actions", (asked.id,))
         _refuse_other(asked, action, quoted)
         used = next((parsed(row[1]) for row in tx.rows("approval_uses", (asked.id,)) if row[0] == "use"), None)
@@ -114,17 +113,6 @@ def _use(actor: Actor, request_id: uuid.UUID, quoted: _Quoted) -> dict[str, Any]
         asked.state = "consumed"
         (action,) = tx.dicts("approval_actions", (asked.id,))
         return _told(asked, action, replayed=False)
-
-
-def _own(unit: Frame, actor: Actor, request_id: uuid.UUID) -> Asked:
-    asked = lock_request(unit, request_id)
-    if asked.subject_kind != EXTERNAL:
-        mend = "What a workflow asks for is used by its own step."
-        raise NotUsable("It is no program's own action.", remediation=mend, **asked.there())
-    if not asks_for(actor, asked):
-        mend = "Ask for the action yourself."
-        raise PermissionDenied(f"{asked.requested_by} asked for it and uses it.", verb=ASK, remediation=mend)
-    return asked
 
 
 def _refuse_other(asked: Asked, action: dict[str, Any], quoted: _Quoted) -> None:
@@ -212,7 +200,7 @@ def report_outcome(*, actor: Actor, request_id: uuid.UUID, outcome: str, detail:
 
 def _report(actor: Actor, request_id: uuid.UUID, said: dict[str, Any]) -> dict[str, Any]:
     with frame(actor) as unit:
-        asked = _own(unit, actor, request_id)
+        asked = lock_own(unit, actor, request_id)
         if asked.state != "consumed":
             raise NotUsable(f"Its grant was not used: the request is {asked.state}.", **asked.there())
         reports = [parsed(row[1]) for row in unit.tx.rows("approval_uses", (asked.id,)) if row[0] == "report"]

@@ -9,7 +9,16 @@ from rest_framework.response import Response
 
 from approvals.actions.own import MAX_KEY, OwnAction, ask_own
 from approvals.actions.using import report_outcome, use_grant
-from approvals.api.shapes import CONSUME_BODY, CONSUMED, OUTCOME_BODY, OWN_BODY, REPORTED
+from approvals.actions.withdraw import withdraw_own
+from approvals.api.shapes import (
+    CONSUME_BODY,
+    CONSUMED,
+    OUTCOME_BODY,
+    OWN_BODY,
+    OWN_STANDING,
+    REPORTED,
+    WITHDRAW_BODY,
+)
 from approvals.records import MOST, RECORD_SCHEMA, export_requests
 from approvals.verbs import ASK
 from runtime.access.authorize import authorize
@@ -19,10 +28,14 @@ from runtime.api.schemas import TIME, paged
 from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
 
+# What an asker does next with its request, each at an address below it.
+_NEXT = ("wait", "consume", "outcome", "withdraw", "comments")
+
 
 @cache
 def _body(name: str) -> Compiled:
-    return compile_schema({"own": OWN_BODY, "consume": CONSUME_BODY, "outcome": OUTCOME_BODY}[name])
+    bodies = {"own": OWN_BODY, "consume": CONSUME_BODY, "outcome": OUTCOME_BODY, "withdraw": WITHDRAW_BODY}
+    return compile_schema(bodies[name])
 
 
 def asked(endpoint: Endpoint, request: Request) -> Response:
@@ -37,7 +50,7 @@ def asked(endpoint: Endpoint, request: Request) -> Response:
     action = OwnAction(**value.pop("action"))
     told = ask_own(actor=endpoint.actor, key=key, action=action, **value)
     own = f"{PREFIX}/approvals/{told['approval_id']}/"
-    links = {"self": own, **{name: f"{own}{name}/" for name in ("wait", "consume", "outcome")}}
+    links = {"self": own, **{name: f"{own}{name}/" for name in _NEXT}}
     return Response({**told, "links": links}, status=200 if told["replayed"] else 201, headers={"Location": own})
 
 
@@ -55,6 +68,22 @@ class Consume(Endpoint):
         authorize(self.actor, ASK)
         wanted = path_id(approval_id, "approval")
         return Response(use_grant(actor=self.actor, request_id=wanted, **json_body(request, _body("consume"))))
+
+
+class Withdraw(Endpoint):
+    """Taking one's own request back."""
+
+    @describe(
+        "Withdraw a request for an action of your own that nobody has decided",
+        tag="approvals",
+        name="withdraw_approval",
+        answers={200: OWN_STANDING},
+        body=WITHDRAW_BODY,
+    )
+    def post(self, request: Request, approval_id: str) -> Response:
+        authorize(self.actor, ASK)
+        wanted = path_id(approval_id, "approval")
+        return Response(withdraw_own(actor=self.actor, request_id=wanted, **json_body(request, _body("withdraw"))))
 
 
 class Outcome(Endpoint):

@@ -32,6 +32,7 @@ PROPOSE_BODY = shape(
     closed=True,
 )
 CLAIM_BODY = shape({}, {"version": _VERSION}, closed=True)
+WITHDRAW_BODY = shape({"version": _VERSION}, {"reason": _REASON}, closed=True)
 REASON_BODY = shape({}, {"reason": _REASON}, closed=True)
 REVOKE_BODY = shape({"reason": _REASON}, closed=True)
 DELEGATE_BODY = shape({"to": _NAME, "reason": _REASON}, {"version": _VERSION}, closed=True)
@@ -256,6 +257,7 @@ OWN_BODY = shape(
         "risk": {"enum": list(RISKS), "description": "At least this."},
         "expires_s": {**_LONG, "description": "Until when it can be decided, from now."},
         "start_within_s": {**_LONG, "description": "How long the permission to start lasts, from the approval."},
+        "evidence": {"type": "array", "maxItems": 50, "items": shape(_REFERENCE, closed=True)},
     },
     closed=True,
 )
@@ -278,6 +280,7 @@ CONSUME_BODY = shape(
 OUTCOME_BODY = shape({"outcome": {"enum": list(REPORTS)}}, {"detail": _REASON}, closed=True)
 _OWN = {**STANDING["properties"], "action_hash": SHA256, "replayed": FLAG}
 _OWN.pop("supersedes")
+OWN_STANDING = shape(_OWN)
 ASKED = shape({**_OWN, "links": ANY})
 CONSUMED = shape(
     {**_OWN, "use_id": {**ID, "description": "Send it on as the effect's idempotency key."}, "used_at": TIME}

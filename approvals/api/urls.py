@@ -20,6 +20,7 @@ urlpatterns = [
     path("approvals/<str:approval_id>/decide/", views.Decide.as_view()),
     path("approvals/<str:approval_id>/consume/", own.Consume.as_view()),
     path("approvals/<str:approval_id>/outcome/", own.Outcome.as_view()),
+    path("approvals/<str:approval_id>/withdraw/", own.Withdraw.as_view()),
     path("approvals/<str:approval_id>/propose/", acts.Propose.as_view()),
     path("approvals/<str:approval_id>/claim/", acts.Claim.as_view()),
     path("approvals/<str:approval_id>/release/", acts.Release.as_view()),

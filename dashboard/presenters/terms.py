@@ -154,6 +154,7 @@ OUTCOME = {
     "run ended": gettext_lazy("run ended"),
     "the run's deadline passed": gettext_lazy("deadline passed"),
     "not started in time": gettext_lazy("not started in time"),
+    "withdrawn": gettext_lazy("withdrawn"),
     "the policy denies it now": gettext_lazy("the policy denies it now"),
     "the policy asks for more now": gettext_lazy("the policy asks for more now"),
 }

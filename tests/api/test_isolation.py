@@ -70,6 +70,7 @@ BODIES: dict[str, Any] = {
     "approvals/<str:approval_id>/comments/": {"text": "x"},
     "approvals/<str:approval_id>/consume/": {"action_hash": SOME_HASH, "arguments": {}},
     "approvals/<str:approval_id>/outcome/": {"outcome": "applied"},
+    "approvals/<str:approval_id>/withdraw/": {"version": 1},
     "approvals/hooks/<str:hook_id>/rotate/": {"expected_version": 1},
     "policies/<str:policy_id>/withdraw/": {"reason": "x"},
     "repairs/<str:repair_id>/claim/": VERSIONED,
