@@ -104,6 +104,15 @@ _HTTP = {
         "unknown_statuses": {**_STATUSES, "description": "Statuses that leave it open whether it was applied."},
         "result": {"enum": ["json", "text", "none"]},
         "reference_header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"},
+        "result_headers": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 20,
+            "uniqueItems": True,
+            # A session's cookie is a secret, and an answer is kept.
+            "items": {"type": "string", "pattern": "^[a-z0-9-]{1,64}$", "not": {"enum": ["set-cookie", "set-cookie2"]}},
+            "description": "Names in lower case, such as etag: the answer is {body, headers} then.",
+        },
     },
 }
 _MCP = {

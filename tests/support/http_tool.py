@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
         name, _, self.rest = parts.path.strip("/").partition("/")
         getattr(self, "do_" + name.replace("-", "_"), self.do_unknown)()
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _serve
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = _serve
 
     def _apply(self) -> dict[str, Any]:
         key, epoch = self.headers.get("idempotency-key"), self.headers.get("x-quarterdeck-epoch")
@@ -85,7 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), text)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def _drop(self) -> None:
         self.close_connection = True
@@ -118,6 +119,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._apply()
             time.sleep(HANG_S)
         self._answer(200, known)
+
+    def do_versioned(self) -> None:
+        """A thing whose version stands in a header alone; each write that is no GET or HEAD makes the next one."""
+        if self.command not in ("GET", "HEAD"):
+            self._apply()
+        with open(self.books.path, encoding="utf-8") as log:
+            version = 1 + sum(json.loads(line)["path"] == self.path for line in log)
+        self._answer(200, {"thing": self.rest}, etag=f'"v{version}"', set_cookie="session=1")
 
     def do_lookup(self) -> None:
         known = self.books.answers.get(self.rest)

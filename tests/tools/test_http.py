@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from runtime.kernel.errors import BadInput
 from runtime.tools.calls import CallRequest, CallResult, call
 from runtime.tools.contract import check_contract
 from tests.support.http_tool import HttpTool
@@ -67,6 +68,24 @@ def test_a_read_is_a_get_without_body(shop: HttpTool) -> None:
 def test_an_empty_answer_is_null(shop: HttpTool) -> None:
     result = run(shop.contract("/empty"))
     assert (result.kind, result.value) == ("ok", None)
+
+
+@pytest.mark.req("C5.3")
+@pytest.mark.parametrize(
+    ("method", "result", "body"), [("GET", "json", {"thing": "a"}), ("GET", "none", None), ("HEAD", "none", None)]
+)
+def test_headers_that_the_contract_names_are_part_of_the_answer(shop: HttpTool, method, result, body) -> None:
+    config = {"method": method, "result": result, "result_headers": ["etag", "x-not-there"]}
+    form = {"type": "object", "properties": {"headers": {"type": "object", "required": ["etag"]}}}
+    found = run(shop.contract("/versioned/a", writes=False, config=config, output_schema=form))
+    assert (found.kind, found.value) == ("ok", {"body": body, "headers": {"etag": '"v1"'}})
+
+
+@pytest.mark.parametrize("names", [[], ["set-cookie"], ["ETag"], ["etag", "etag"], ["e tag"], "etag"])
+def test_headers_are_named_in_lower_case_and_no_cookie_is_kept(shop: HttpTool, names) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_contract(shop.contract("/versioned/a", writes=False, config={"result_headers": names}))
+    assert str(refused.value.where).startswith("/config/result_headers")
 
 
 @pytest.mark.parametrize(

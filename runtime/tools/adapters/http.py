@@ -185,7 +185,16 @@ async def _read(contract: ToolContract, response: httpx2.Response) -> Answer:
     if not good:
         raise _status_failure(contract, response, bytes(data))
     name = contract.config.get("reference_header")
-    return Answer(_value(contract, response, bytes(data)), response.headers.get(name) if name else None)
+    value = _with_headers(contract, response, _value(contract, response, bytes(data)))
+    return Answer(value, response.headers.get(name) if name else None)
+
+
+def _with_headers(contract: ToolContract, response: httpx2.Response, value: Any) -> Any:
+    """Return {body, headers} where the contract names headers; one that did not come is left out."""
+    names = contract.config.get("result_headers")
+    if names is None:
+        return value
+    return {"body": value, "headers": {name: response.headers[name] for name in names if name in response.headers}}
 
 
 def _value(contract: ToolContract, response: httpx2.Response, data: bytes) -> Any:
