@@ -14,7 +14,7 @@ from repair.verbs import READ, READERS, ROLES, VERBS
 from runtime.access import roles
 from runtime.kernel import seams
 
-_DUTY_SECONDS, _BULK_SECONDS = 2.0, 1.0
+_DUTY_SECONDS, _BULK_SECONDS, _STUCK_SECONDS = 2.0, 1.0, 30.0
 # The topic of the message that a case is overdue.
 OVERDUE = "repair.overdue"
 
@@ -33,6 +33,8 @@ def connect() -> None:
     seams.register_duty("repair_settled", _called("duties", "close_settled"), _DUTY_SECONDS)
     seams.register_bench("repairs", _called("bench", "repairs"))
     seams.register_bench("bulkrepair", _called("bench_bulk", "bulkrepair"))
+    # It looks at every tenant's open runs: no timer waits for that.
+    seams.register_duty("repair_stuck", _called("standstill", "watch_standstills"), _STUCK_SECONDS, apart=True)
     # It asks tools before it closes cases: apart, so that no timer waits for that.
     seams.register_duty("repair_bulk", _called("bulk_duty", "carry_bulks"), _BULK_SECONDS, apart=True)
 

@@ -7,6 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from dashboard.presenters import states
+from dashboard.presenters.told import told
 from repair.board import board as effects
 
 KIND = {
@@ -90,6 +92,9 @@ FACT = {
     "topic": gettext_lazy("Topic"),
     "attempts": gettext_lazy("Attempts"),
     "workers_lost": gettext_lazy("Workers lost with it"),
+    "run_status": gettext_lazy("The run is"),
+    "moved_at": gettext_lazy("Moved last"),
+    "steps_left": gettext_lazy("Steps that are left"),
     "invariant": gettext_lazy("Invariant"),
     "breaches": gettext_lazy("Breaches"),
     "found": gettext_lazy("What was found"),
@@ -171,7 +176,7 @@ def facts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "word": str(FACT.get(one["name"], one["name"].replace("_", " "))),
-            "text": _text(one["value"]),
+            "text": states.word(one["value"], "run") if one["name"] == "run_status" else _text(one["value"]),
             "source": one["source"],
             "at": one["observed_at"],
         }
@@ -249,7 +254,7 @@ def _detail(entry: dict[str, Any]) -> str:
         return str(MOVE[data["resolution"]][0])
     if type == "reviewed":
         return _("approved") if data["decision"] == "approve" else _("sent back")
-    return entry["reason"]
+    return told(entry["reason"])
 
 
 BOARD = {

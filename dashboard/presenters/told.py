@@ -52,6 +52,12 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
             _("A message of %(topic)s is in quarantine: %(why)s"),
         ),
         (r"Step (?P<step>\S+) takes its workers down\.", _("%(step)s takes its workers down.")),
+        (r"Nothing moves the run, and nobody looks after it\.", _("Nothing moves the run, and nobody looks after it.")),
+        (
+            r"Nothing can move this run any more: its steps do not fit its workflow\.",
+            _("Nothing can move this run any more: its steps do not fit its workflow."),
+        ),
+        (r"The run moves again, or has ended\.", _("The run moves again, or has ended.")),
         (r"Invariant (?P<n>\d+) does not hold: (?P<name>.+)\.", _("Invariant %(n)s does not hold: %(name)s.")),
         (
             r"The tenant's policy asks for a second person on every forced success\.",

@@ -31,6 +31,7 @@ class Conf:
     webhook_hosts: tuple[str, ...] = ()
     alert_grace_seconds: float = 30.0
     queue_old_seconds: float = 60.0
+    stuck_seconds: float = 900.0
     live_recheck_seconds: float = 60.0
     query_give_up_seconds: float = 3600.0
     operation_retention_days: float = 400.0

@@ -45,7 +45,7 @@ CASE_KINDS: dict[str, str] = {
     "failed_with_effects": "The run failed after effects outside were applied.",
     "late_success": "An effect was applied after the execution had been cancelled or ended.",
     "poison_message": "A message cannot be delivered or handled; it is kept in quarantine.",
-    "stuck": "A step is alive and makes no progress.",
+    "stuck": "A step or a run is alive and makes no progress.",
     "version_mismatch": "What is to be recovered was written under another version or schema.",
     "invariant_breach": "A numbered invariant does not hold.",
     "run_attention": "The run needs a person and names no effect.",

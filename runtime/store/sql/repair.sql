@@ -4,6 +4,35 @@ SELECT tenant_id, id FROM qd_overdue_cases(%s);
 -- name: settled_cases
 SELECT tenant_id, id FROM qd_settled_cases(%s);
 
+-- name: stuck_runs
+-- Open runs in which nothing can move and that no open case is about, though their last event is older than so many
+-- seconds; the oldest first. A run that a person paused waits for that person.
+SELECT r.id, r.seq, r.status, coalesce(e.occurred_at, r.created_at) AS moved_at,
+  (SELECT array_agg(s.node) FROM (SELECT node FROM qd_step WHERE run_id = r.id AND NOT superseded
+     AND status IN ('waiting', 'queued', 'unknown') ORDER BY id LIMIT 10) s) AS steps
+FROM qd_run r LEFT JOIN qd_event e ON e.run_id = r.id AND e.seq = r.seq
+WHERE r.status NOT IN ('completed', 'partially_completed', 'failed', 'cancelled') AND NOT r.paused
+  AND coalesce(e.occurred_at, r.created_at) < qd_now() - make_interval(secs => %(age)s)
+  AND NOT EXISTS (SELECT FROM qd_step s WHERE s.run_id = r.id AND NOT s.superseded AND (s.status IN ('running', 'hold')
+    OR (s.status = 'queued' AND (s.claimable OR s.hold_requested OR s.blocked_on IS NOT NULL))
+    OR (s.status = 'waiting' AND s.not_before IS NOT NULL)))
+  AND NOT EXISTS (SELECT FROM qd_operation o WHERE o.run_id = r.id
+    AND (o.status IN ('intended', 'sent', 'compensating') OR (o.status = 'unknown' AND o.next_query_at IS NOT NULL)))
+  AND NOT EXISTS (SELECT FROM qd_case c WHERE c.run_id = r.id AND c.state <> 'resolved')
+ORDER BY r.created_at LIMIT %(most)s;
+
+-- name: standstills_over
+-- Cases about runs at a standstill that nobody has taken, and whose run has ended or can move again.
+SELECT c.id FROM qd_case c JOIN qd_run r ON r.id = c.run_id
+WHERE c.state = 'open' AND c.kind = 'stuck' AND c.subject_kind = 'run'
+  AND (r.status IN ('completed', 'partially_completed', 'failed', 'cancelled') OR r.paused
+    OR EXISTS (SELECT FROM qd_step s WHERE s.run_id = r.id AND NOT s.superseded AND (s.status IN ('running', 'hold')
+      OR (s.status = 'queued' AND (s.claimable OR s.hold_requested OR s.blocked_on IS NOT NULL))
+      OR (s.status = 'waiting' AND s.not_before IS NOT NULL)))
+    OR EXISTS (SELECT FROM qd_operation o WHERE o.run_id = r.id
+      AND (o.status IN ('intended', 'sent', 'compensating') OR (o.status = 'unknown' AND o.next_query_at IS NOT NULL))))
+ORDER BY c.id LIMIT %s;
+
 -- name: operation_lock
 -- One operation by its id, locked after its run and steps (engine.md 1).
 SELECT {operation}, response FROM qd_operation WHERE tenant_id = %s AND id = %s FOR UPDATE;

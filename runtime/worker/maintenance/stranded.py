@@ -19,6 +19,7 @@ from runtime.kernel.conf import conf
 from runtime.kernel.ids import uuid7
 from runtime.machine.apply import add_step, note, touch
 from runtime.machine.frame import Frame
+from runtime.machine.needs import need_case
 from runtime.machine.rows import RunState, StepState
 from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.alerts import TOLD_BY_DUTIES, Finding
@@ -26,6 +27,7 @@ from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 log = structlog.get_logger(__name__)
 
+UNFIT = "Nothing can move this run any more: its steps do not fit its workflow."
 _BATCH = 100
 _COUNTERS = ("n_steps", "n_open", "n_live", "n_timer", "n_hold_approval", "n_hold_external", "n_unknown", "n_bad")
 
@@ -50,7 +52,8 @@ def _mend(tenant_id: uuid.UUID, run_id: uuid.UUID) -> int:
         propagate(frame.runs, ended, frame.load)
         settle(frame)
         if not run.ended and not _moves(run) and run.attention is None:
-            attention(run, "Nothing can move this run any more: its steps do not fit its workflow.")
+            need_case(run, "stuck", UNFIT)
+            attention(run, UNFIT)
             settle(frame)
         frame.flush()
         tx.notify(WORK_CHANNEL)
