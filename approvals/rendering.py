@@ -18,6 +18,7 @@ from django.db import DatabaseError
 from approvals.gating import gated_nodes
 from approvals.law import RISKS
 from approvals.risk import effect_of, judge
+from runtime.actions.references import keep_references
 from runtime.graph.plan import NodePlan
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.conf import conf
@@ -250,7 +251,10 @@ def _take_present(tx: Tx, run: RunState, step: StepState, result: Rendered) -> N
 
 
 def evidence_of(tx: Tx, value: Any) -> list[dict[str, Any]]:
-    """Return artifact, hash, size and media type of each artifact named. Raises QuarterdeckError for one not there."""
+    """Return artifact, hash, size and media type of each artifact named, whose content is kept from now on.
+
+    Raises for one that is not there, or whose content has expired: nobody could look at it.
+    """
     if value is None:
         return []
     wanted = value if isinstance(value, list) else [value]
@@ -266,6 +270,7 @@ def evidence_of(tx: Tx, value: Any) -> list[dict[str, Any]]:
             raise QuarterdeckError("It is no artifact of this tenant.", where=f"/evidence/{i}")
         artifact_id, sha256, size, media_type = row
         facts = {"sha256": bytes(sha256).hex(), "size": size, "media_type": media_type}
+        keep_references(tx, {"artifact_id": str(artifact_id), "sha256": facts["sha256"]}, f"/evidence/{i}")
         found.append({"artifact_id": str(artifact_id), **facts})
     return found
 

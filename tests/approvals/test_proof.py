@@ -17,7 +17,9 @@ from runtime.actions.tenants import add_member
 from runtime.kernel.canonical import digest
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput, Conflict, QuarterdeckError
+from runtime.queries.effects import read_artifact_content
 from runtime.worker.complete import complete
+from runtime.worker.maintenance.storage import purge_artifacts
 from runtime.worker.maintenance.timers import fire_timers
 from runtime.worker.work import Report
 from tests.support.actors import member
@@ -69,6 +71,23 @@ def test_a_script_that_changed_while_it_was_pending_is_refused(office):
         upload_artifact(
             actor=office.integrator, body=b"pay(5000)", media_type="text/x-python", sha256=digest(b"pay(5)")
         )
+
+
+@pytest.mark.usefixtures("fresh_db")
+def test_what_is_shown_as_evidence_is_kept_however_long_the_request_stands(office, clock):
+    """Named by its bare id, as a workflow's author may; the upload itself would have expired after a week."""
+    shown, unseen = evidence(office, b"pay(5)"), evidence(office, b"pay(7)")
+    ask = {"evidence": [{"$": "input.script"}], "expires_s": 90 * 86_400}
+    run_id = office.ask({"to": "Ada", "script": shown}, name="slow", **ask)
+    clock.advance(8 * 86_400)
+    assert purge_artifacts() == 1
+    assert office.pending(run_id)["shown"]["evidence"][0]["artifact_id"] == shown
+    assert read_artifact_content(actor=office.approver, artifact_id=uuid.UUID(shown))[0] == b"pay(5)"
+    # What has expired before it was asked about cannot be shown, so nothing of it can be approved.
+    late = office.pending(office.ask({"to": "Ada", "script": unseen}, name="slow", **ask))
+    assert "names no artifact of this hash" in late["problem"]
+    with pytest.raises(CannotBeShown):
+        office.decide(late)
 
 
 def test_an_input_that_changed_while_it_was_pending_asks_anew(office):
