@@ -35,6 +35,8 @@ def resolve_hold(
 def pass_decision(act: Act, step: StepState, *, granted: bool, payload: dict[str, Any] | None = None) -> StepState:
     """Move a held step by a decision, inside the caller's act; ``payload`` goes with the event and names the decision.
 
+    A rejection is a typed result: what follows reads it as ``nodes.<id>.error`` {class, code, message, outcome, reason,
+    by, at}, and so does the run's output (C5.3).
     Raises MoveRefused, Conflict, FinishedRun as :func:`resolve_hold` does; the caller closes the act.
     """
     refuse_stopping(act.run)
@@ -52,5 +54,12 @@ def pass_decision(act: Act, step: StepState, *, granted: bool, payload: dict[str
         act.move(step, "waiting", by="engine", type="STEP_GRANTED", cause="granted", payload=told)
         act.move(step, "queued", by="engine")
     else:
-        act.move(step, "skipped", by="engine", cause="rejected", payload=told)
+        act.move(step, "skipped", by="engine", cause="rejected", payload=told, error=_rejection(act))
     return step
+
+
+def _rejection(act: Act) -> dict[str, Any]:
+    assert act.run.now is not None
+    said = act.reason or "It was rejected."
+    result = {"outcome": "rejected", "reason": act.reason, "by": act.label or "engine", "at": act.run.now.isoformat()}
+    return {"class": "policy", "code": "rejected", "message": said[:500], **result}

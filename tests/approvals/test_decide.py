@@ -16,10 +16,13 @@ from runtime.actions.runs import cancel_run, pause_run
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
 from runtime.queries.people import list_audit
+from runtime.queries.runs import read_run
+from runtime.queries.steps import read_step
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member, outsider, the_engine
 from tests.support.duties import expire_requests
 from tests.support.engine import past_every_guard
+from tests.support.office import asking
 
 pytestmark = [pytest.mark.req("A7.2", "B6.4", "C5.3", "C5.6"), pytest.mark.django_db(transaction=True)]
 
@@ -72,6 +75,33 @@ def test_a_rejection_ends_the_step_and_sends_nothing(office):
     assert office.sends(run_id) == {}
     entry = list_audit(actor=office.admin, verb="approval.decide").items[0]
     assert (entry["result"], entry["reason"], entry["actor"]) == ("rejected", "too much", office.approver.label)
+    office.check(run_id)
+
+
+@pytest.mark.parametrize("by", ["person", "time"])
+def test_a_rejection_is_a_typed_result_that_what_follows_and_the_runs_output_read(office, clock, by):
+    document = asking("told")
+    told = {name: {"$": f"nodes.ask.error.{name}"} for name in ("outcome", "reason", "by", "at")}
+    after = {"node": "ask", "on_failure": "continue_on_error"}
+    document["nodes"] = document["nodes"][:2]
+    document["nodes"].append({"id": "tell", "kind": "tool", "tool": "core.echo@1", "after": [after], "input": told})
+    document["output"] = {"asked": {"$": "nodes.ask.error.outcome"}, "said": {"$": "nodes.tell.output.reason"}}
+    run_id = office.submit(document, {"to": "Ada"})
+    office.work()
+    if by == "person":
+        office.decide(office.pending(run_id), "reject", comment="too much")
+    else:
+        clock.advance(3601)
+        expire_requests()
+    office.work()
+    why, who = ("too much", office.approver.label) if by == "person" else ("timeout", "engine")
+    error = office.step(run_id, "ask").error
+    assert {name: error[name] for name in ("class", "code", "outcome", "reason", "by")} == {
+        "class": "policy", "code": "rejected", "outcome": "rejected", "reason": why, "by": who,
+    }  # fmt: skip
+    read = read_step(actor=office.admin, step_id=office.step(run_id, "tell").id)["checkpoint"]["output"]
+    assert read == {name: error[name] for name in told}
+    assert read_run(actor=office.admin, run_id=run_id)["output"] == {"asked": "rejected", "said": why}
     office.check(run_id)
 
 
