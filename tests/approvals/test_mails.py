@@ -8,7 +8,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
+from approvals.actions.comments import comment_request
+from approvals.actions.handling import delegate_request
+from approvals.actions.times import escalate_request
 from runtime.worker.maintenance.outbox import deliver
+from tests.support.actors import member
 
 pytestmark = [pytest.mark.req("A7.2", "C5.6"), pytest.mark.django_db(transaction=True)]
 
@@ -58,3 +62,63 @@ def test_a_mail_has_no_hidden_characters(office, mailbox):
     assert message.subject == "Approval needed: Pay⟨U+202E⟩ out⟨U+200B⟩"
     assert "A decision is waiting: Pay⟨U+202E⟩ out⟨U+200B⟩" in message.body
     assert not any(sign in message.body for sign in "\u202e\u200b")
+
+
+def told(mailbox, office) -> list[tuple[str, list[str]]]:
+    """Send what is due; return (subject, who by the name of their box) of each mail since the last look."""
+    mailbox.clear()
+    deliver()
+    return sorted((one.subject, sorted(to.partition("@")[0] for to in one.recipients())) for one in mailbox)
+
+
+def boxed(office, role: str, box: str):
+    """Return a member of the office with a mailbox."""
+    one = member(office.tenant, role)
+    User.objects.filter(pk=one.user_id).update(email=f"{box}@office.example")
+    return one
+
+
+@pytest.mark.req("A7.2")
+def test_who_is_mentioned_is_told_and_nobody_else(office, mailbox):
+    ben = boxed(office, "viewer", "ben")
+    request = office.pending(office.ask({"to": "Ada Secret"}))
+    assert told(mailbox, office) == [("Approval needed: Pay out", ["approver"])]
+    text = f"is this right, @{ben.name}? @nobody.there"
+    comment_request(actor=office.approver, request_id=request["id"], text=text)
+    assert told(mailbox, office) == [("You are mentioned: Pay out", ["ben"])]
+    assert "Secret" not in mailbox[0].body
+    assert "is this right" not in mailbox[0].body, "a comment is read on the page"
+
+
+@pytest.mark.req("A7.2", "C8.5")
+def test_who_a_request_is_handed_to_is_told_and_from_then_on_they_alone(office, mailbox):
+    cleo = boxed(office, "approver", "cleo")
+    request = office.pending(office.ask(name="slow", expires_s=3600))
+    assert told(mailbox, office) == [("Approval needed: Pay out", ["approver", "cleo"])]
+    delegate_request(actor=office.approver, request_id=request["id"], to=cleo.name, reason="yours")
+    assert told(mailbox, office) == [("Handed over to you: Pay out", ["cleo"])]
+
+
+@pytest.mark.req("A7.3", "B6.4")
+def test_an_escalation_is_told_to_the_next_role_and_to_nobody_who_had_it(office, mailbox):
+    boxed(office, "finance", "fay")
+    boxed(office, "admin", "ann")
+    ask = {"on_timeout": "escalate", "escalation": [{"role": "finance"}]}
+    request = office.pending(office.ask(name="ladder", **ask))
+    assert told(mailbox, office) == [("Approval needed: Pay out", ["approver"])]
+    escalate_request(actor=office.approver, request_id=request["id"], reason="too large for me")
+    assert told(mailbox, office) == [("Escalated to you: Pay out", ["fay"])]
+    escalate_request(actor=office.admin, request_id=request["id"], reason="finance is away")
+    assert told(mailbox, office) == [("Escalated to you: Pay out", ["ann"])]
+
+
+@pytest.mark.req("A7.3")
+def test_a_message_about_a_closed_request_or_one_without_a_mailbox_is_sent_to_nobody(office, mailbox):
+    dan = member(office.tenant, "approver")
+    request = office.pending(office.ask())
+    told(mailbox, office)
+    delegate_request(actor=office.approver, request_id=request["id"], to=dan.name, reason="yours")
+    assert told(mailbox, office) == [], "who has it has no mailbox, and it is nobody else's"
+    comment_request(actor=office.approver, request_id=request["id"], text=f"see this @{office.approver.name}")
+    office.decide(office.pending(request["run_id"]), actor=dan)
+    assert told(mailbox, office) == []
