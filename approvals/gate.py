@@ -9,18 +9,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 
 from approvals.gating import gated_by
-from approvals.people import still_speaks
+from approvals.people import Requesters, still_decides, still_speaks
 from approvals.policies import active_policy
 from approvals.policy import Policy, Verdict, facts_of
 from approvals.terms import meets
 from approvals.writing import TARGET_CHANGED, note, target_changed
-from runtime.kernel.seams import ALLOW, GateAnswer
+from runtime.kernel.seams import ALLOW, GateAnswer, order_words
 from runtime.store import locks
 from runtime.store.tx import Tx
 from runtime.worker.execute import Prepared
@@ -94,6 +94,7 @@ def gate(question: str, tx: Tx, items: Sequence[Prepared]) -> list[GateAnswer]:
     steps = {(row[1], row[2]): (row[6], row[7], row[0]) for row in locks.step_rows(tx, pairs)} if pairs else {}
     runs = sorted({item.claimed.run_id for item in asking})
     grants = _usable(tx, [Grant(*row) for row in tx.rows("approval_grants", (runs,))])
+    askers = Requesters(tx, runs)
     answers = []
     for item in items:
         wanted = gated.get(item.claimed.step_id, ())
@@ -101,6 +102,8 @@ def gate(question: str, tx: Tx, items: Sequence[Prepared]) -> list[GateAnswer]:
         changed = [grant for grant in using if answer.verdict == "allow" and _target_changed(tx, item, grant)]
         if changed:
             using, answer = (), _void_changed(tx, item, changed)
+        if using and answer.verdict == "allow" and (gone := _gone(tx, item, using, askers)) is not None:
+            using, answer = (), gone
         answers.append((item, using, answer))
     return [answer for _item, _using, answer in answers] if policy is None else _judged(tx, policy, answers)
 
@@ -117,18 +120,40 @@ def _judged(
             # It was let through when it was sent; now the ledger answers, and sends nothing new.
             judged.append(answer)
         else:
-            judged.append(_under(policy.judge(_facts(item, answer, now)), using, answer, item.claimed.undo is not None))
+            verdict = policy.judge(_facts(item, answer, now))
+            undoes = item.claimed.undo is not None
+            if undoes and verdict.decide == "approval" and answer.verdict == "allow":
+                judged.append(_ordered(tx, item, verdict, answer, now))
+            else:
+                judged.append(_under(verdict, using, answer))
     return judged
 
 
-def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer, undoes: bool) -> GateAnswer:
+def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer) -> GateAnswer:
     if verdict.decide == "deny":
         return GateAnswer("deny", verdict.reason)
     if verdict.decide == "approval" and not any(meets(grant, verdict.terms) for grant in using):
-        if undoes:
-            # No step of the workflow could hold for it: it fails, and so a person takes the undoing over.
-            return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this.")
         return GateAnswer("hold", f"Rule {verdict.rule!r} asks for people.")
+    return answer
+
+
+def _ordered(tx: Tx, item: Prepared, verdict: Verdict, answer: GateAnswer, now: datetime) -> GateAnswer:
+    """Let an undoing through that people ordered on the rule's terms; any other fails, and becomes a person's (C4.5).
+
+    No step of the workflow could hold for it: its run may have ended. So the order itself is the approval: those who
+    approved it at the repair desk have to be as many, in the role, by the separation and within the time that the
+    rule asks for, and to have that right still.
+    """
+    words, terms = order_words(tx, item.claimed.run_id, item.claimed.step_id), verdict.terms
+    if words is None:
+        return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this.")
+    if terms.start_within_s is not None and now > words.at + timedelta(seconds=terms.start_within_s):
+        return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people, and their order was not begun in time.")
+    behind = set(words.approved_by) | ({words.asked_by} if terms.separation == "none" else set())
+    given = sum(still_decides(tx, user_id, terms.role) for user_id in behind)
+    if given < terms.quorum:
+        needed = f"{terms.quorum} of the role {terms.role or 'that decides'}"
+        return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this: {needed}, {given} ordered it.")
     return answer
 
 
@@ -178,6 +203,21 @@ def _void_changed(tx: Tx, item: Prepared, changed: Sequence[Grant]) -> GateAnswe
     for request_id in sorted({grant.request_id for grant in changed}):
         note(tx, request_id, TARGET_CHANGED, "engine", "", told)
     return GateAnswer("hold", f"The target is in version {now}; {was} was approved.")
+
+
+def _gone(tx: Tx, item: Prepared, using: Sequence[Grant], askers: Requesters) -> GateAnswer | None:
+    """Park a call whose requester lost the right to ask for it, and revoke what was granted to them (C5.6).
+
+    Of one that was sent before the ledger answers; nothing new is sent for it.
+    """
+    who = askers.gone(item.claimed.run_id)
+    if who is None or (all(grant.used for grant in using) and _begun(tx, [item])):
+        return None
+    fresh = sorted({grant.request_id for grant in using if not grant.used})
+    if fresh:
+        words = {"to": "revoked", "from": "approved", "reason": "the requester lost the right", "ids": fresh}
+        tx.send("approval_close", words)
+    return GateAnswer("park", f"{who} asked for it and may not any more.")
 
 
 def _usable(tx: Tx, grants: list[Grant]) -> list[Grant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +14,11 @@ from approvals.asked import Asked
 from approvals.errors import HandedOver, OwnRequest
 from approvals.verbs import ANSWER, DECIDE
 from runtime.access.authorize import may
-from runtime.access.identity import role_in
+from runtime.access.identity import actor_in_tenant, role_in
 from runtime.access.roles import effective
+from runtime.access.verbs import TASK_SUBMIT
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import NotFound, PermissionDenied
+from runtime.kernel.errors import NotAuthenticated, NotFound, PermissionDenied
 from runtime.store import directory
 from runtime.store.tx import Tx
 
@@ -210,6 +212,39 @@ def still_speaks(tx: Tx, user_id: int, for_user_id: int | None, wanted: str) -> 
     if for_user_id is None:
         return still_decides(tx, user_id, wanted)
     return still_decides(tx, for_user_id, wanted) and deciding_role(tx, user_id) is not None
+
+
+class Requesters:
+    """Who asked for the calls of some runs, and whether they still might; each is asked of once, when a call is near.
+
+    A program asks by a member's token. Whoever is no member's name (the engine, a command on the host) has no right
+    that could be lost.
+    """
+
+    def __init__(self, tx: Tx, runs: Sequence[uuid.UUID]) -> None:
+        self.tx, self.runs = tx, runs
+        self._gone: dict[tuple[str, uuid.UUID], bool] = {}
+
+    @cached_property
+    def _asked(self) -> dict[uuid.UUID, tuple[str, uuid.UUID, int | None]]:
+        rows = self.tx.rows("approval_requesters", (list(self.runs),)) if self.runs else []
+        return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+    def gone(self, run_id: uuid.UUID) -> str | None:
+        """Return the requester of a run who may submit its workflow no more; None where they may."""
+        label, workflow_id, user_id = self._asked.get(run_id, ("", run_id, None))
+        if user_id is None:
+            return None
+        if (label, workflow_id) not in self._gone:
+            self._gone[label, workflow_id] = not self._may_submit(user_id, workflow_id)
+        return label if self._gone[label, workflow_id] else None
+
+    def _may_submit(self, user_id: int, workflow_id: uuid.UUID) -> bool:
+        assert self.tx.tenant_id is not None
+        try:
+            return may(actor_in_tenant(self.tx.tenant_id, user_id), TASK_SUBMIT, workflow_id)
+        except (NotAuthenticated, PermissionDenied):
+            return False
 
 
 def counted(tx: Tx, voices: Iterable[dict[str, Any]], wanted: str) -> int:

@@ -6,12 +6,15 @@ undone) at three different times; the case is resolved by the second, and the th
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from repair.law import COMPENSATE, RESOLVED, RESUME_STEP
-from repair.models import Case
+from repair.models import Case, Entry, Proposal
 from runtime.graph.plan import Plan
 from runtime.graph.undo import RESERVED
+from runtime.kernel.seams import OrderWords
+from runtime.models import Operation
 from runtime.store.tx import Tx
 
 NOTHING_UNDOES = "The tool's contract names nothing that undoes it."
@@ -40,7 +43,9 @@ def verification(tx: Tx, case: dict[str, Any]) -> dict[str, Any] | None:
     if case["state"] != RESOLVED:
         return None
     if case["resolution"] == COMPENSATE:
-        return _of_undoing(tx, case)
+        return _of_undoing(tx, case) if case["operation_id"] else _of_all(case)
+    if (replayed := _said(case, "replayed_ids")) is not None:
+        return _of_messages(tx, replayed)
     if case["resolution"] == RESUME_STEP and (resumed := _resumed(case)) is not None:
         return _of_resumed(tx, resumed)
     by = case["verified_by"]
@@ -63,9 +68,35 @@ def _of_undoing(tx: Tx, case: dict[str, Any]) -> dict[str, Any]:
     return _stands(PENDING, order=order)
 
 
-def _resumed(case: dict[str, Any]) -> dict[str, Any] | None:
+def _of_all(case: dict[str, Any]) -> dict[str, Any]:
+    """What was ordered for several effects of a run is verified when the ledger says of each that it is undone."""
+    ids = _said(case, "undone") or []
+    rows = list(Operation.objects.filter(id__in=ids).order_by("settled_at").values_list("status", "settled_at"))
+    if any(status == "compensation_failed" for status, _at in rows):
+        later = Case.objects.filter(operation_id__in=ids, id__gt=case["id"]).order_by("id").first()
+        return _stands(FAILED, later=str(later.id) if later is not None else None)
+    if rows and all(status == "compensated" for status, _at in rows):
+        return _stands(VERIFIED, "ledger", rows[-1][1])
+    return _stands(PENDING)
+
+
+def _of_messages(tx: Tx, ids: list[str]) -> dict[str, Any]:
+    """What was sent again is verified by the messages: that each went, or that one is back in quarantine."""
+    total, went, back, at = tx.rows("replayed_messages", ([uuid.UUID(one) for one in ids],))[0]
+    if back:
+        return _stands(FAILED)
+    return _stands(VERIFIED, "quarantine", at) if went == total else _stands(PENDING)
+
+
+def _said(case: dict[str, Any], name: str) -> Any:
+    """Return what the entry of the case's resolution says under a name."""
     said = [entry["data"] for entry in case["entries"] if entry["type"] == "resolved"]
-    return said[-1].get("resumed") if said else None
+    return said[-1].get(name) if said else None
+
+
+def _resumed(case: dict[str, Any]) -> dict[str, Any] | None:
+    resumed: dict[str, Any] | None = _said(case, "resumed")
+    return resumed
 
 
 def _of_resumed(tx: Tx, resumed: dict[str, Any]) -> dict[str, Any]:
@@ -78,3 +109,16 @@ def _of_resumed(tx: Tx, resumed: dict[str, Any]) -> dict[str, Any]:
     if step["status"] == "succeeded":
         return _stands(VERIFIED, "ledger", step["finished_at"], order=order)
     return _stands(FAILED if step["status"] in ("failed", "killed", "skipped") else PENDING, order=order)
+
+
+def order_words(tx: Tx, run_id: uuid.UUID, step_id: uuid.UUID) -> OrderWords | None:
+    """Return who proposed and who reviewed the repair by which a step undoes an effect; None for any other order."""
+    rows = Entry.objects.filter(case__run_id=run_id, case__resolution=COMPENSATE, type="resolved").order_by("-id")
+    for data in rows.values_list("data", flat=True):
+        steps = [*data.get("undo_steps", ()), (data.get("undoing") or {}).get("step_id")]
+        if str(step_id) in steps:
+            said = Proposal.objects.filter(id=data["repair_id"], decision="approve").first()
+            if said is None or said.reviewed_user_id is None or said.reviewed_at is None:
+                return None
+            return OrderWords(said.proposed_user_id, (said.reviewed_user_id,), said.reviewed_at)
+    return None

@@ -28,6 +28,7 @@ def connect() -> None:
     for role, verbs in ROLES.items():
         roles.extend(role, verbs)
     seams.register_case_listener("repair", _called("opening", "on_needs"))
+    seams.register_order_witness("repair", _called("undoing", "order_words"))
     seams.register_composer(OVERDUE, _called("mails", "overdue"))
     seams.register_duty("repair_escalate", _called("duties", "escalate_overdue"), _DUTY_SECONDS)
     seams.register_duty("repair_settled", _called("duties", "close_settled"), _DUTY_SECONDS)

@@ -8,14 +8,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """What a gate says before a step or an operation may go on."""
+    """What a gate says before a step or an operation may go on.
 
-    verdict: Literal["allow", "hold", "deny"]
+    ``hold``: it waits for an approval. ``park``: it holds, with the reason, until a person has looked and released it.
+    """
+
+    verdict: Literal["allow", "hold", "park", "deny"]
     reason: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -78,6 +82,18 @@ class CaseNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderWords:
+    """Who stands behind an order that an effect is undone: who asked for it, who looked at it and approved, and when.
+
+    People by their user ids; ``at`` is a time of the database's clock.
+    """
+
+    asked_by: int
+    approved_by: tuple[int, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Duty:
     """A maintenance duty of an app: ``run_once`` returns counts and is called every so many seconds.
 
@@ -118,6 +134,8 @@ HoldListener = Callable[[Any, HoldNews], None]
 # A gate gets the question ("operation" or "step"), the transaction under whose locks it is asked, and all the subjects
 # of a batch at once; it answers for each, in their order.
 Gate = Callable[[str, Any, Sequence[Any]], Sequence[GateAnswer]]
+# Names who stands behind an order to undo an effect, by its run and the step that carries it out; None: nobody.
+OrderWitness = Callable[[Any, uuid.UUID, uuid.UUID], OrderWords | None]
 # Hears of cases a person is needed for, inside the transaction of the change, its runs locked and its rows written.
 CaseListener = Callable[[Any, Sequence[CaseNeed]], None]
 # Hears which calls were sent under which answers, in the transaction that commits them to be sent.
@@ -131,6 +149,7 @@ _gates: dict[str, Gate] = {}
 _send_listeners: dict[str, SendListener] = {}
 _hold_listeners: dict[str, HoldListener] = {}
 _case_listeners: dict[str, CaseListener] = {}
+_order_witnesses: dict[str, OrderWitness] = {}
 _duties: dict[str, Duty] = {}
 _composers: dict[str, Composer] = {}
 _destinations: dict[str, Destination] = {}
@@ -149,13 +168,13 @@ def register_gate(name: str, gate: Gate) -> None:
 
 
 def ask_gates(question: str, tx: Any, subjects: Sequence[Any]) -> list[GateAnswer]:
-    """Ask every gate about every subject; of a subject's answers deny wins over hold, and hold over allow."""
+    """Ask every gate about every subject; of a subject's answers deny wins over park, then hold, then allow."""
     asked = [gate(question, tx, subjects) for gate in _gates.values()]
     return [_strictest(answers) for answers in zip(*asked, strict=True)] if asked else [ALLOW] * len(subjects)
 
 
 def _strictest(answers: Sequence[GateAnswer]) -> GateAnswer:
-    for verdict in ("deny", "hold"):
+    for verdict in ("deny", "park", "hold"):
         for answer in answers:
             if answer.verdict == verdict:
                 return answer
@@ -172,6 +191,17 @@ def tell_sent(tx: Any, sent: Sequence[tuple[Any, GateAnswer]]) -> None:
     """Tell every listener of calls that the open transaction commits to be sent."""
     for listener in _send_listeners.values():
         listener(tx, sent)
+
+
+def register_order_witness(name: str, witness: OrderWitness) -> None:
+    """Name the people behind orders that effects are undone, for whoever asks for their approval."""
+    _order_witnesses[name] = witness
+
+
+def order_words(tx: Any, run_id: uuid.UUID, step_id: uuid.UUID) -> OrderWords | None:
+    """Return who stands behind the order that a step carries out; None where the engine or one person ordered it."""
+    found = (witness(tx, run_id, step_id) for witness in _order_witnesses.values())
+    return next((words for words in found if words is not None), None)
 
 
 def register_hold_listener(name: str, listener: HoldListener) -> None:

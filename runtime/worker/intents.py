@@ -135,6 +135,9 @@ def _let_through(
         if answer.verdict == "deny":
             detail = answer.reason or "Policy denies this operation."
             reports.append(failed(item.claimed, "policy", detail, code="denied"))
+        elif answer.verdict == "park":
+            error = {"class": "policy", "code": "parked", "message": answer.reason}
+            reports.append(Report(item.claimed, "parked", error=error))
         elif answer.verdict == "hold":
             reports.append(Report(item.claimed, "yielded", cause="approval", present=item.present))
         else:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from django.contrib.auth import get_user_model
 
 from approvals.queries import get_request
 from runtime.actions.runs import cancel_run
-from runtime.actions.steps import force_step, rerun_step, skip_step
-from runtime.actions.tenants import add_member
+from runtime.actions.steps import force_step, release_step, rerun_step, skip_step
+from runtime.actions.submit import SubmitRequest, submit_task
+from runtime.actions.tenants import add_member, end_membership
+from runtime.actions.workflows import register_workflow
+from runtime.models import Membership
+from runtime.store.tx import tenant_tx
 from runtime.tools.registry import register_tool
+from tests.support.actors import member
 from tests.support.duties import close_idle
 from tests.support.office import asking, writing
 
@@ -157,6 +165,63 @@ def test_a_grant_does_not_outlive_the_approvers_right(office):
     office.decide(office.pending(run_id), actor=office.admin)
     office.work()
     assert office.sends(run_id)["pay:Jo"] == 1
+
+
+def _asked_by(office, role="integrator"):
+    """Return (a member who submitted a payment, its run) once the payment waits for people."""
+    asker = member(office.tenant, role)
+    register_workflow(actor=office.actor, raw=json.dumps(asking("of-somebody")))
+    request = SubmitRequest(workflow="of-somebody", input={"to": f"by-{asker.name}"})
+    run_id = submit_task(actor=asker, request=request).run_id
+    office.work()
+    return asker, run_id
+
+
+def _leaves(office, asker):
+    with tenant_tx(office.tenant.id):
+        membership = Membership.objects.get(user_id=asker.user_id, ended_at=None)
+    end_membership(actor=office.admin, membership_id=membership.id)
+
+
+def _loses_the_verb(office, asker):
+    add_member(actor=office.admin, username=asker.name, role="viewer")
+
+
+def _closes_the_account(office, asker):
+    get_user_model().objects.filter(username=asker.name).update(is_active=False)
+
+
+@pytest.mark.req("A10.1")
+@pytest.mark.parametrize("loses", [_leaves, _loses_the_verb, _closes_the_account])
+def test_a_grant_does_not_outlive_the_requesters_right(office, loses):
+    asker, run_id = _asked_by(office)
+    office.decide(office.pending(run_id))
+    loses(office, asker)
+    office.work()
+    assert office.sends(run_id) == {}
+    assert (office.states(run_id), office.statuses(run_id)["pay"]) == (["revoked"], "hold(recovery)")
+    held = office.events(run_id, "pay")[-1]
+    assert held.reason == f"{asker.label} asked for it and may not any more."
+    assert office.run(run_id).attention["owner"] == "oncall"
+    office.check(run_id)
+    # Back in the tenant, and released by a person: people are asked anew, and then it goes out once.
+    get_user_model().objects.filter(username=asker.name).update(is_active=True)
+    add_member(actor=office.admin, username=asker.name, role="integrator")
+    office.act(release_step, run_id, "pay")
+    office.work()
+    assert office.sends(run_id) == {}
+    office.decide(office.pending(run_id))
+    office.work()
+    assert office.sends(run_id)[f"pay:by-{asker.name}"] == 1
+    office.check(run_id)
+
+
+def test_a_requester_with_the_right_keeps_their_grant(office):
+    asker, run_id = _asked_by(office)
+    office.decide(office.pending(run_id))
+    office.work()
+    assert office.sends(run_id)[f"pay:by-{asker.name}"] == 1
+    assert office.states(run_id) == ["consumed"]
 
 
 def test_a_cancelled_run_voids_its_grants(office):

@@ -10,9 +10,11 @@ from repair.actions.open import open_case
 from repair.actions.resolve import resolve_case, review_proposal
 from repair.errors import NotPermitted
 from runtime.actions.compensation import compensate_operation
+from runtime.actions.tenants import add_member
 from runtime.models import Compensation, Operation
 from runtime.queries.invariants import breaches_of
 from runtime.store.tx import tenant_tx
+from tests.support.actors import member
 from tests.support.specs import workflow
 
 pytestmark = [pytest.mark.req("C8.4", "C4.5", "B9.2"), pytest.mark.django_db(transaction=True)]
@@ -166,3 +168,66 @@ def test_a_resumed_step_is_verified_when_it_succeeded(desk):
     desk.work()
     shown = desk.read(case["id"])["verification"]
     assert (shown["state"], shown["by"], shown["order"]["node"]) == ("verified", "ledger", "pay")
+
+
+UNDO_BY_PEOPLE = {"name": "undo", "when": "undoes", "decide": "approval", "role": "approver"}
+REST = {"name": "rest", "when": "!undoes", "decide": "allow"}
+
+
+def ordered_by(desk, reviewer):
+    """Return a case that a policy's people have to agree to, ordered by one on call and approved by ``reviewer``."""
+    case = paid_by_mistake(desk)
+    said = desk.propose(case, "compensate")
+    review_proposal(
+        actor=reviewer, case_id=case["id"], repair_id=uuid.UUID(said["repair_id"]), decision="approve",
+        expected_version=said["version"],
+    )  # fmt: skip
+    return case
+
+
+@pytest.mark.req("C5.3", "A10.2")
+def test_the_desks_two_people_are_the_approval_that_a_rule_asks_for_where_its_terms_are_met(desk):
+    desk.activate([UNDO_BY_PEOPLE, REST])
+    case = ordered_by(desk, desk.approver)
+    desk.work()
+    assert effects(desk, case["run_id"]) == {"pay": "compensated", "undo": "succeeded"}
+    assert desk.read(case["id"])["verification"]["state"] == "verified"
+    sound(desk, case["run_id"])
+
+
+@pytest.mark.req("C5.3", "A10.2")
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({}, "1 of the role approver, 0 ordered it"),
+        ({"role": "admin", "quorum": 2}, "2 of the role admin, 0 ordered it"),
+    ],
+    ids=["another role", "more people"],
+)
+def test_where_the_rules_terms_are_not_met_nothing_is_sent_and_a_case_says_so(desk, rule, why):
+    desk.activate([{**UNDO_BY_PEOPLE, **rule}, REST])
+    case = ordered_by(desk, desk.second)
+    desk.work()
+    assert effects(desk, case["run_id"]) == {"pay": "compensation_failed"}
+    assert why in desk.case(case["run_id"])["title"]
+
+
+@pytest.mark.req("C5.3", "A10.2", "C5.6")
+def test_an_order_does_not_outlive_the_right_of_who_approved_it_or_its_time(desk, clock):
+    desk.activate([{**UNDO_BY_PEOPLE, "start_within_s": 600}, REST])
+    case = ordered_by(desk, desk.approver)
+    add_member(actor=desk.admin, username=desk.approver.name, role="viewer")
+    desk.work()
+    assert effects(desk, case["run_id"]) == {"pay": "compensation_failed"}
+    other = member(desk.tenant, "approver")
+    late = ordered_by(desk, other)
+    clock.advance(601)
+    desk.work()
+    assert effects(desk, late["run_id"]) == {"pay": "compensation_failed"}
+    # Ordered anew by people who may, it is undone.
+    again = desk.saw(desk.taken(late["run_id"]), "done")
+    said = desk.propose(again, "compensate")
+    words = {"decision": "approve", "expected_version": said["version"], "repair_id": uuid.UUID(said["repair_id"])}
+    review_proposal(actor=other, case_id=again["id"], **words)
+    desk.work()
+    assert effects(desk, late["run_id"])["pay"] == "compensated"

@@ -215,6 +215,13 @@ SELECT a.id, a.request_id, a.run_id, a.node, a.tool, a.contract_sha256, a.busine
 FROM qd_approval_action a JOIN qd_approval r ON r.id = a.request_id
 WHERE a.run_id = ANY(%s) AND r.state IN ('approved', 'consumed') ORDER BY r.id, a.id FOR UPDATE OF r, a;
 
+-- name: approval_requesters
+-- Who submitted the task of each run, and the workflow; the user where it is one who is, or was, a member.
+SELECT r.id, t.created_by, v.workflow_id,
+  (SELECT u.id FROM qd_membership b JOIN auth_user u ON u.id = b.user_id WHERE 'user:' || u.username = t.created_by LIMIT 1)
+FROM qd_run r JOIN qd_task t ON t.id = r.task_id JOIN qd_workflow_version v ON v.id = r.workflow_version_id
+WHERE r.id = ANY(%s);
+
 -- name: approval_use
 -- A grant is used by the operation that was sent under it.
 UPDATE qd_approval_action SET operation_id = u.operation, consumed_at = qd_now()
