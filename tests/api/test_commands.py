@@ -78,7 +78,7 @@ def test_what_has_just_succeeded_is_not_cancelled(admin, tenant):
     finished, going = admin.submit()["run_id"], admin.submit("W2")["run_id"]
     for node in ("pack", "send"):
         step = next(one for one in admin.get(f"runs/{finished}/steps/").json()["items"] if one["node"] == node)
-        body = {"expected_version": step["version"], "reason": "done by hand"}
+        body = {"expected_version": step["version"], "reason": "done by hand", "evidence": None}
         assert admin.post(f"steps/{step['id']}/mark-successed/", body).status_code == 200
     told = problem(admin.post(f"runs/{finished}/cancel/", {"reason": "stop"}), 409, "already_succeeded")
     assert told["current_status"] == "completed"
