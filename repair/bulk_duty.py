@@ -200,8 +200,8 @@ def _reference(tenant_id: uuid.UUID, person: Actor, case: Case, taken: Taken) ->
         with tenant_tx(tenant_id):
             case = Case.objects.get(id=case.id)
             reference = reference_of(case)
-        if (reason := why_not(RECORD_SUCCESS, case.recovery, case.answer)) is not None:
-            allowed = sorted(permitted(case.recovery, case.answer))
+        if (reason := why_not(RECORD_SUCCESS, case.recovery, case.answer, case.kind)) is not None:
+            allowed = sorted(permitted(case.recovery, case.answer, case.kind))
             raise NotPermitted(reason, permitted=allowed, answer=case.answer, **there(case))
     if reference is None:
         raise BadInput("Nobody has said which reference it has outside.", where="/arguments/external_ref")

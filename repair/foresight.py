@@ -8,6 +8,7 @@ from typing import Any
 from repair.law import COMPENSATE, DONE, HELD, KEEP_PENDING, RECORD_SUCCESS, UNKNOWN, UNREACHABLE, why_not
 from repair.models import Case, Fact
 from repair.policy import needs_second, policy_of
+from repair.standing import About, why_not_now
 from repair.undoing import why_not_undone
 from runtime.graph.plans import plan_of
 from runtime.kernel.actor import Actor
@@ -35,8 +36,9 @@ def foresee_items(tx: Tx, actor: Actor, resolution: str, cases: Sequence[Case]) 
         why = _held_by_another(actor, case)
         asks = resolution == RECORD_SUCCESS and asks_first(case, contract, known=case.id in known)
         if why is None and not asks and resolution != KEEP_PENDING:
-            why = why_not(resolution, case.recovery, case.answer)
-        if why is None and resolution == COMPENSATE:
+            why = why_not(resolution, case.recovery, case.answer, case.kind)
+            why = why or why_not_now(tx, About.of(case), resolution)
+        if why is None and resolution == COMPENSATE and case.recovery is not None:
             plan = plan_of(tx, versions[case.run_id]) if case.run_id in versions else None
             why = why_not_undone(plan, case.node, contract.compensation if contract else None)
         if why is None and not asks and resolution == RECORD_SUCCESS and case.id not in known:

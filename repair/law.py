@@ -90,8 +90,45 @@ PERMITTED: dict[str, dict[str, frozenset[str]]] = {
         CONTRADICTS: _WAIT,
     },
 }
-# A case without an effect (stuck, poison, attention): nothing outside can be recorded or undone.
-WITHOUT_EFFECT = frozenset({RECORD_SUCCESS, RESUME_STEP, WRITE_OFF, KEEP_PENDING})
+# A case about no effect: kind → the only resolutions there are → what each does, what has to be so before it closes.
+# What is read of the rows now narrows it down once more (:mod:`repair.standing`).
+_GIVEN_UP: Final = "Gives the step up: it fails or is skipped as rejected, and what follows takes its failure policy."
+_GOES_ON: Final = "The step goes on, or is run again; what has ended starts a new run of the task."
+_ON_A_WORD: Final = "The step succeeds with the reference and the output that two people stand for."
+WITHOUT_EFFECT: dict[str, dict[str, str]] = {
+    "poison_message": {
+        RESUME_STEP: "The topic's messages are sent again, each under its own event_id; that they went is read after.",
+        CONFIRM_ABSENT: "Closes only when no message of the topic is left in quarantine.",
+        WRITE_OFF: "Discards the topic's messages in quarantine; they are never sent.",
+    },
+    "invariant_breach": {
+        CONFIRM_ABSENT: "The invariant is checked again; the case closes only when it holds.",
+        WRITE_OFF: "Closes the case though the breach stays in the rows.",
+    },
+    "version_mismatch": {
+        RESUME_STEP: "Releases the held step: it goes on under the versions that are there now.",
+        CONFIRM_ABSENT: "Closes only when the step holds no more.",
+        WRITE_OFF: _GIVEN_UP,
+    },
+    "failed_with_effects": {
+        COMPENSATE: "Each effect whose contract names what undoes it is undone by a new action of the run.",
+        CONFIRM_ABSENT: "Closes only when no effect of the run is left applied.",
+        WRITE_OFF: "The effects stay as they are; nobody looks after them any more.",
+    },
+    "run_attention": {CONFIRM_ABSENT: "The run goes on; only when nothing of it is unknown, open or held."},
+    "stuck": {
+        RECORD_SUCCESS: _ON_A_WORD,
+        RESUME_STEP: _GOES_ON,
+        CONFIRM_ABSENT: "Closes only when the step ended by other means.",
+        WRITE_OFF: _GIVEN_UP,
+    },
+    "by_hand": {
+        RECORD_SUCCESS: _ON_A_WORD,
+        RESUME_STEP: _GOES_ON,
+        CONFIRM_ABSENT: "What it was opened for is not there, on your word; an unknown step fails.",
+        WRITE_OFF: _GIVEN_UP,
+    },
+}
 
 _WHY_NOT: dict[str, dict[str, str]] = {
     RECORD_SUCCESS: {
@@ -126,17 +163,30 @@ _WHY_NOT: dict[str, dict[str, str]] = {
 }
 
 
-def permitted(recovery: str | None, answer: str) -> frozenset[str]:
-    """Return the resolutions of a case whose tool has this recovery class (None: no effect) under this answer."""
-    return WITHOUT_EFFECT if recovery is None else PERMITTED[recovery][answer]
+_NO_EFFECT: dict[str, str] = {
+    RECORD_SUCCESS: "There is no effect outside that this could be about.",
+    COMPENSATE: "There is no effect outside that this could be about.",
+    RESUME_STEP: "The case names no step to resume.",
+    WRITE_OFF: "Nothing of it can be given up; it is looked after until it is settled.",
+}
 
 
-def why_not(resolution: str, recovery: str | None, answer: str) -> str | None:
+def permitted(recovery: str | None, answer: str, kind: str = "by_hand") -> frozenset[str]:
+    """Return the resolutions of a case whose tool has this recovery class under this answer.
+
+    None is the class of a case about no effect: there the kind of the case decides.
+    """
+    if recovery is not None:
+        return PERMITTED[recovery][answer]
+    return frozenset({*WITHOUT_EFFECT.get(kind, WITHOUT_EFFECT["by_hand"]), KEEP_PENDING})
+
+
+def why_not(resolution: str, recovery: str | None, answer: str, kind: str = "by_hand") -> str | None:
     """Return why a resolution is refused under this answer, one sentence; None when it is permitted."""
-    if resolution in permitted(recovery, answer):
+    if resolution in permitted(recovery, answer, kind):
         return None
     if recovery is None:
-        return "There is no effect outside that this could be about."
+        return _NO_EFFECT.get(resolution, "It is nothing that this kind of case could be closed by.")
     if resolution == WRITE_OFF and recovery == "replayable":
         return "A read leaves nothing open outside; run it again."
     return _WHY_NOT[resolution].get(answer, "The tool's recovery class does not allow it.")

@@ -51,7 +51,10 @@ def open_cases(tx: Tx, needs: Sequence[CaseNeed], *, opened_by: str) -> dict[Sub
         new = case.id == drafts[subject_of(need)].id
         if not new and case.answer == "unknown" and _is_there(about, need):
             _take_answer(case, now)
-        facts += _facts(tx, case, need, now, new=new)
+        more = _facts(tx, case, need, now, new=new)
+        if need.kind == "invariant_breach" and not (new or more):
+            continue  # searched for again every few minutes: what was found before is no news
+        facts += more
         data = {"kind": need.kind, "source": need.source}
         entries.append(_entry(tx, case, "opened" if new else "told", opened_by, need.reason, data, now))
     Fact.objects.bulk_create(facts)
@@ -85,7 +88,7 @@ def subject_of(need: CaseNeed) -> Subject:
 
 
 def _pointed(needs: Iterable[CaseNeed]) -> list[CaseNeed]:
-    """Return the needs, one a subject; a run's own is left out where its effects have theirs."""
+    """Return the needs, one a subject; a run's own is left out where its effects or its steps have theirs."""
     kept: dict[Subject, CaseNeed] = {}
     for need in needs:
         if need.kind not in ("run_attention", "failed_with_effects"):
@@ -109,7 +112,7 @@ def _pointed(needs: Iterable[CaseNeed]) -> list[CaseNeed]:
         for row in doubtful:
             one = replace(need, kind="operation_unknown", operation_id=row["id"], step_id=row["step_id"])
             kept.setdefault(subject_of(one), one)
-        if not doubtful and need.run_id not in named:
+        if not doubtful and need.run_id not in named and not any(one.run_id == need.run_id for one in kept.values()):
             kept.setdefault(subject_of(need), need)
     return list(kept.values())
 

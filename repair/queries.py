@@ -7,17 +7,28 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, F, QuerySet
 
 from repair.law import COMPENSATE, KEEP_PENDING, RESOLUTIONS, RESOLVED, SETTLED, permitted, why_not
+from repair.law import (
+    COMPENSATE,
+    KEEP_PENDING,
+    RESOLUTIONS,
+    RESOLVED,
+    RESUME_STEP,
+    WRITE_OFF,
+    permitted,
+    why_not,
+)
 from repair.models import Case, Entry, Fact, Proposal
 from repair.policy import needs_second, policy_of
 from repair.runbooks import runbook_for
+from repair.standing import POISON, About, why_not_now
 from repair.undoing import verification, why_not_undone
 from repair.verbs import READ
 from repair.verbs import WRITE_OFF as MAY_WRITE_OFF
 from runtime.access.authorize import may
-from runtime.access.verbs import OPERATION_COMPENSATE, PAYLOAD_READ
+from runtime.access.verbs import MESSAGE_RESOLVE, OPERATION_COMPENSATE, PAYLOAD_READ
 from runtime.graph.plans import plan_of
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import NotFound
@@ -33,6 +44,7 @@ LISTED = [
     "escalated_to", "resolution", "resolved_by", "resolved_at", "verified_by",
 ]  # fmt: skip
 CHAIN = ("seq", "type", "from_status", "to_status", "cause", "attempt", "owner_epoch", "actor", "occurred_at")
+_NO_UNDOING = "Your role does not order that an effect is undone."
 FACET_BOUND, MOST_EVENTS = 5_000, 50
 
 
@@ -146,10 +158,12 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
     """Return one case as a list does, and with it what a person decides by.
 
     {…, confirmed [fact], doubts [fact], entries, proposals, moves [{resolution, permitted, why_not, second}], contract,
-    operation, run, step, epochs, stale, chain, left, alike (a number), verification, runbook, now}. A fact: {name,
-    value, source, observed_at}. A doubt that a later certain fact of the same name ended is left out. ``chain`` are the
-    step's newest events, oldest first, by which it got here; ``left`` is {deadline, attempts}: until when the run may
-    go on, and how many of its contract's attempts the step has not made. Raises NotFound. Verb ``repair.read``.
+    operation, run, step, lease, epochs, stale, chain, left, alike (a number), verification, runbook, now}. A fact:
+    {name, value, source, observed_at}. A doubt that a later certain fact of the same name ended is left out. ``run``
+    names its workflow version and manifest; ``lease`` is that of the worker that runs the step now, None for none; the
+    contract's ``lookup`` says how its query is read. ``chain`` are the step's newest events, oldest first, by which it
+    got here; ``left`` is {deadline, attempts}: until when the run may go on, and how many of its contract's attempts
+    the step has not made. Raises NotFound. Verb ``repair.read``.
     """
     with reading(actor, READ) as tx:
         now = tx.now()
@@ -213,17 +227,13 @@ def _proposals(case_id: uuid.UUID, whole: bool) -> list[dict[str, Any]]:
 
 def _add_subject(tx: Tx, case: dict[str, Any]) -> None:
     """Add what the rows say now of run, step and operation, and the line of epochs."""
-    case["run"] = (
-        Run.objects.filter(id=case["run_id"])
-        .values("id", "status", "cancel_requested", "deadline", "version", "workflow_version_id")
-        .first()
-        if case["run_id"]
-        else None
-    )
-    case["step"], case["epochs"], case["stale"], case["chain"] = None, [], [], []
+    case["run"] = _run(case["run_id"]) if case["run_id"] else None
+    case["step"], case["lease"], case["epochs"], case["stale"], case["chain"] = None, None, [], [], []
     if case["step_id"]:
         steps = tx.dicts("case_step", (case["step_id"],))
         case["step"] = steps[0] if steps else None
+        leases = tx.dicts("case_lease", (case["step_id"],))
+        case["lease"] = leases[0] if leases else None
         case["epochs"] = tx.dicts("epoch_line", (case["run_id"], case["step_id"]))
         case["stale"] = list(
             Event.objects.filter(run_id=case["run_id"], type="STALE_SUBMIT", payload__step_id=str(case["step_id"]))
@@ -238,6 +248,17 @@ def _add_subject(tx: Tx, case: dict[str, Any]) -> None:
         case["operation"] = rows[0] if rows else None
     case["contract"] = _contract(tx, case["tool"])
     case["left"] = _left(case)
+
+
+def _run(run_id: uuid.UUID) -> dict[str, Any] | None:
+    """Return what is told of a case's run: where it stands, and under which versions it was bound."""
+    columns = ("id", "status", "cancel_requested", "deadline", "version", "workflow_version_id")
+    bound = {"bound_to": F("workflow_version__number"), "manifest_sha256": F("manifest__sha256")}
+    row = Run.objects.filter(id=run_id).values(*columns, **bound).first()
+    if row is None:
+        return None
+    number = row.pop("bound_to")
+    return {**row, "workflow_version": number, "manifest_sha256": bytes(row["manifest_sha256"]).hex()}
 
 
 def _left(case: dict[str, Any]) -> dict[str, Any]:
@@ -265,6 +286,7 @@ def _contract(tx: Tx, tool: str) -> dict[str, Any] | None:
         "recovery",
         "idempotency",
         "query",
+        "lookup",
         "compensation",
         "owner",
     )
@@ -274,12 +296,16 @@ def _contract(tx: Tx, tool: str) -> dict[str, Any] | None:
 def _moves(tx: Tx, actor: Actor, case: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every resolution with whether it is permitted, why not, and why a second person has to look."""
     contract, policy = case["contract"], policy_of(tx.tenant_id)
-    allowed = permitted(case["recovery"], case["answer"])
+    allowed = permitted(case["recovery"], case["answer"], case["kind"])
     rows = []
     for name in (KEEP_PENDING, *RESOLUTIONS):
-        why = why_not(name, case["recovery"], case["answer"])
+        why = why_not(name, case["recovery"], case["answer"], case["kind"])
+        if why is None and name != KEEP_PENDING:
+            why = why_not_now(tx, About.of(case), name)
         if why is None and name == COMPENSATE:
             why = _why_not_undone(tx, actor, case)
+        if why is None and _quarantined(case, name) and not may(actor, MESSAGE_RESOLVE):
+            why = "Your role does not replay or discard messages."
         if why is None and name == "write_off" and not may(actor, MAY_WRITE_OFF):
             why = "Administrators only. Leaves the effect open in the books for good."
         second = None
@@ -308,12 +334,19 @@ def _moves(tx: Tx, actor: Actor, case: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def _quarantined(case: dict[str, Any], resolution: str) -> bool:
+    """Whether the resolution replays or discards messages."""
+    return case["kind"] == POISON and resolution in (RESUME_STEP, WRITE_OFF)
+
+
 def _why_not_undone(tx: Tx, actor: Actor, case: dict[str, Any]) -> str | None:
+    if case["recovery"] is None:
+        return None if may(actor, OPERATION_COMPENSATE) else _NO_UNDOING
     run, contract = case["run"], case["contract"]
     plan = plan_of(tx, run["workflow_version_id"]) if run else None
     why = why_not_undone(plan, case["node"], contract["compensation"] if contract else None)
     if why is None and not may(actor, OPERATION_COMPENSATE):
-        why = "Your role does not order that an effect is undone."
+        why = _NO_UNDOING
     return why
 
 

@@ -71,7 +71,7 @@ def preview_of(tx: Tx, case: Case) -> dict[str, Any]:
     names = _shown(tx, run, ahead)
     return {
         "how": ahead.how,
-        "why_not": why_not(RESUME_STEP, case.recovery, case.answer) or _why_not(tx, run, step, ahead),
+        "why_not": why_not(RESUME_STEP, case.recovery, case.answer, case.kind) or _why_not(tx, run, step, ahead),
         **names,
         "cost": _cost(tx, run, [*ahead.runs, *ahead.perhaps]),
         "preview": _hash(ahead),

@@ -13,9 +13,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from dashboard.pages.console import identity, page, show
+from dashboard.pages.repair_diagnosis import diagnosis
 from dashboard.presenters import repair_ahead as ahead
 from dashboard.presenters import repairs as words
 from dashboard.presenters.markdown import markdown
+from dashboard.presenters.repair_moves import lookup
 from repair import queries
 from repair.actions.claim import claim_case, hand_over_case, hands_over_others, release_case
 from repair.actions.investigate import ask_tool, record_answer
@@ -78,7 +80,7 @@ def shift(request: HttpRequest, actor: Actor) -> HttpResponse:
     rows = []
     for one in report["open"]:
         last = one["last"]
-        told = {"word": words.happened(last), "actor": last["actor"], "at": last["at"]} if last else None
+        told = {"word": words.happened(last, one), "actor": last["actor"], "at": last["at"]} if last else None
         rows.append({**words.row(one), "last": told})
     context = {
         "now": report["at"],
@@ -133,10 +135,12 @@ def _show(
         "answers": [(name, words.ANSWER[name]) for name in ANSWERS],
         "answer_word": words.ANSWER[case["answer"]],
         "proposal": proposal,
+        "diagnosis": diagnosis(actor, case),
+        "lookup": lookup(case["contract"]),
         "runbook": markdown(case["runbook"]["text"]) if case["runbook"] else "",
         "may_write": may(actor, RUNBOOK),
         "verification": case["verification"],
-        "proposal_word": words.MOVE[proposal["resolution"]][0] if proposal else "",
+        "proposal_word": words.move_word(case, proposal["resolution"]) if proposal else "",
         "mine": mine,
         "may_work": may(actor, WORK),
         "may_review": may_review,

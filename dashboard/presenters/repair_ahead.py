@@ -29,8 +29,9 @@ HOW = {
 
 
 def may_resume(case: dict[str, Any]) -> bool:
-    """Whether resuming the step is one of the permitted moves."""
-    return any(one["resolution"] == "resume_step" and one["permitted"] for one in case["moves"])
+    """Whether resuming a step is one of the permitted moves."""
+    permitted = any(one["resolution"] == "resume_step" and one["permitted"] for one in case["moves"])
+    return permitted and case["step_id"] is not None
 
 
 def ahead(preview: dict[str, Any]) -> dict[str, Any]:

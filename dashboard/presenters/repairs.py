@@ -9,7 +9,9 @@ from django.utils.translation import gettext_lazy
 
 from dashboard.presenters import states
 from dashboard.presenters.told import told
+from dashboard.presenters.repair_moves import MOVE_OF
 from repair.board import board as effects
+from repair.law import WITHOUT_EFFECT
 
 KIND = {
     "operation_unknown": gettext_lazy("Effect unknown"),
@@ -98,6 +100,9 @@ FACT = {
     "invariant": gettext_lazy("Invariant"),
     "breaches": gettext_lazy("Breaches"),
     "found": gettext_lazy("What was found"),
+    "replayed": gettext_lazy("Messages sent again"),
+    "discarded": gettext_lazy("Messages discarded"),
+    "left_applied": gettext_lazy("Effects that nothing undoes"),
 }
 # What the law and the policy of cases say; their own words are English, the reader's are looked up here.
 SENTENCES = (
@@ -121,6 +126,18 @@ SENTENCES = (
     gettext_lazy("The effect is known; there is nothing to give up."),
     gettext_lazy("The absence is known; there is nothing to give up."),
     gettext_lazy("There is no effect outside that this could be about."),
+    gettext_lazy("It is nothing that this kind of case could be closed by."),
+    gettext_lazy("Nothing of it can be given up; it is looked after until it is settled."),
+    gettext_lazy("Messages of the topic wait in quarantine."),
+    gettext_lazy("No message of the topic waits in quarantine any more."),
+    gettext_lazy("A success is recorded of a step that is unknown; this one is not."),
+    gettext_lazy("The step holds no more."),
+    gettext_lazy("The step is where it was when the case opened."),
+    gettext_lazy("Something of the run is unknown or open: settle that first."),
+    gettext_lazy("A step of the run could not be recovered and holds: settle that first."),
+    gettext_lazy("Effects of the run are still applied."),
+    gettext_lazy("No effect of the run has anything that undoes it by itself."),
+    gettext_lazy("Your role does not replay or discard messages."),
     gettext_lazy("A read leaves nothing open outside; run it again."),
     gettext_lazy("The tool's recovery class does not allow it."),
     gettext_lazy("Administrators only. Leaves the effect open in the books for good."),
@@ -152,8 +169,19 @@ def row(one: dict[str, Any]) -> dict[str, Any]:
         "kind_word": kind_word(one["kind"]),
         "state_word": STATE[one["state"]],
         "mark": mark(one["state"]),
-        "resolution_word": MOVE[one["resolution"]][0] if one["resolution"] else "",
+        "resolution_word": move_word(one, one["resolution"]) if one["resolution"] else "",
     }
+
+
+def move_word(case: dict[str, Any], resolution: str) -> str:
+    """Return what a resolution is called for this case."""
+    word = MOVE_OF.get((case["kind"], resolution)) if case["recovery"] is None else None
+    return str(word or MOVE[resolution][0])
+
+
+def _does(case: dict[str, Any], resolution: str) -> str:
+    does = WITHOUT_EFFECT.get(case["kind"], {}).get(resolution) if case["recovery"] is None else None
+    return _(does) if does else str(MOVE[resolution][1])
 
 
 def track(case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -199,12 +227,11 @@ def moves(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the moves as the page shows them: word, text or why not, whether a second person looks, the suggestion."""
     rows = []
     for index, one in enumerate(case["moves"]):
-        word, text = MOVE[one["resolution"]]
         rows.append(
             {
                 "name": one["resolution"],
-                "word": word,
-                "text": _(one["why_not"]) if one["why_not"] else text,
+                "word": move_word(case, one["resolution"]),
+                "text": _(one["why_not"]) if one["why_not"] else _does(case, one["resolution"]),
                 "permitted": one["permitted"],
                 "second": _(one["second"]) if one["second"] and one["permitted"] else "",
                 "suggested": index == 0 and one["permitted"],
@@ -218,7 +245,7 @@ def history(case: dict[str, Any]) -> list[dict[str, Any]]:
     rows = [
         {
             "word": str(HAPPENED.get(one["type"], one["type"].replace("_", " "))),
-            "text": _detail(one),
+            "text": _detail(one, case),
             "actor": one["actor"],
             "at": one["at"],
         }
@@ -237,13 +264,13 @@ def history(case: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda one: one["at"], reverse=True)
 
 
-def happened(entry: dict[str, Any]) -> str:
-    """Return what an entry tells, in a line."""
-    word, text = str(HAPPENED.get(entry["type"], entry["type"].replace("_", " "))), _detail(entry)
+def happened(entry: dict[str, Any], case: dict[str, Any]) -> str:
+    """Return what an entry of a case tells, in a line."""
+    word, text = str(HAPPENED.get(entry["type"], entry["type"].replace("_", " "))), _detail(entry, case)
     return f"{word}: {text}" if text else word
 
 
-def _detail(entry: dict[str, Any]) -> str:
+def _detail(entry: dict[str, Any], case: dict[str, Any]) -> str:
     data, type = entry["data"], entry["type"]
     if type in ("claimed", "handed_over") and data.get("epoch"):
         epoch = _("epoch %(n)s") % {"n": data["epoch"]}
@@ -251,7 +278,7 @@ def _detail(entry: dict[str, Any]) -> str:
     if type == "answered":
         return f"{ANSWER[data['answer']]} · {data['seen_at']}"
     if type in ("proposed", "resolved"):
-        return str(MOVE[data["resolution"]][0])
+        return move_word(case, data["resolution"])
     if type == "reviewed":
         return _("approved") if data["decision"] == "approve" else _("sent back")
     return told(entry["reason"])

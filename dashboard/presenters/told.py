@@ -39,6 +39,16 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
         ),
         (r"Operation (?P<key>.+) is to be undone by hand: (?P<why>.+)", _("%(key)s is to be undone by hand: %(why)s")),
         (r"Step (?P<step>\S+) cannot go on: (?P<why>.+)", _("%(step)s cannot go on: %(why)s")),
+        (r"(?P<who>\S+) asked for it and may not any more\.", _("%(who)s asked for it and may not any more.")),
+        (r"Rule '(?P<rule>.+)' asks for people to undo this\.", _("Rule “%(rule)s” asks for people to undo this.")),
+        (
+            r"Rule '(?P<rule>.+)' asks for people to undo this: (?P<n>\d+) of the role (?P<role>\S+), (?P<m>\d+) .+\.",
+            _("Rule “%(rule)s” asks for people to undo this: %(n)s of the role %(role)s; %(m)s of them ordered it."),
+        ),
+        (
+            r"Rule '(?P<rule>.+)' asks for people, and their order was not begun in time\.",
+            _("Rule “%(rule)s” asks for people, and their order was not begun in time."),
+        ),
         (
             r"Operation (?P<key>.+): its worker was lost after sending\.",
             _("The worker was lost after sending %(key)s."),

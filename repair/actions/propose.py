@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from repair.actions.base import Desk, act_on_case, answer_of, insist_on_person, there
+from repair.actions.without_effect import authorize_kind
 from repair.errors import NotPermitted
 from repair.law import (
     CLAIMED,
@@ -21,6 +22,7 @@ from repair.law import (
 )
 from repair.models import Case, Proposal
 from repair.policy import needs_second, policy_of
+from repair.standing import About, why_not_now
 from repair.undoing import why_not_undone
 from repair.verbs import WORK
 from repair.verbs import WRITE_OFF as MAY_WRITE_OFF
@@ -59,7 +61,7 @@ def propose_resolution(
     ``repair_id`` is the caller's own id of this proposal: sent again, it is answered as before. Raises NotPermitted
     with the reason and what is ``permitted``, BadInput, CaseNotHeld, CaseResolved, OtherCaseVersion, NotFound,
     PermissionDenied. Verb ``repair.work``, for a write-off ``repair.write_off`` too, to have an effect undone
-    ``operation.compensate``.
+    ``operation.compensate``, for messages in quarantine ``message.resolve``.
     """
     if resolution not in RESOLUTIONS:
         raise BadInput(
@@ -82,6 +84,7 @@ def propose_resolution(
     def propose(desk: Desk) -> dict[str, Any]:
         desk.insist_on_owner()
         insist_on_permitted(desk, resolution)
+        authorize_kind(actor, desk.case, resolution)
         why = why_second(desk, resolution, said)
         Proposal.objects.create(
             id=given,
@@ -152,14 +155,15 @@ def _shown(case: Case, proposal: Proposal, *, replayed: bool) -> dict[str, Any]:
 def insist_on_permitted(desk: Desk, resolution: str) -> None:
     """Raise NotPermitted unless the recovery class, the answer and the contract permit the resolution."""
     case, contract = desk.case, desk.contract()
-    reason = why_not(resolution, case.recovery, case.answer)
-    if reason is None and resolution == COMPENSATE:
+    reason = why_not(resolution, case.recovery, case.answer, case.kind)
+    if reason is None and resolution == COMPENSATE and case.recovery is not None:
         plan = desk.act.run.plan if desk.act is not None else None
         reason = why_not_undone(plan, case.node, contract.compensation if contract else None)
+    if reason is None:
+        reason = why_not_now(desk.unit.tx, About.of(case), resolution)
     if reason is not None:
-        raise NotPermitted(
-            reason, permitted=sorted(permitted(case.recovery, case.answer)), answer=case.answer, **there(case)
-        )
+        fit = permitted(case.recovery, case.answer, case.kind)
+        raise NotPermitted(reason, permitted=sorted(fit), answer=case.answer, **there(case))
 
 
 def _checked(resolution: str, arguments: dict[str, Any]) -> dict[str, Any]:

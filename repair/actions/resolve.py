@@ -12,6 +12,7 @@ from typing import Any
 from repair.actions.base import Desk, act_on_case, answer_of, insist_on_person, there
 from repair.actions.investigate import ask_again_before, kept, take_finding
 from repair.actions.propose import insist_on_permitted, why_second
+from repair.actions.without_effect import authorize_kind, carries, search_again
 from repair.errors import CaseNotHeld, SamePerson
 from repair.foresight import reference_of
 from repair.law import (
@@ -27,6 +28,7 @@ from repair.law import (
 )
 from repair.models import Case, Proposal
 from repair.resuming import insist_on_preview, same_execution
+from repair.standing import held_for_recovery
 from repair.verbs import REVIEW, WORK
 from repair.verbs import WRITE_OFF as MAY_WRITE_OFF
 from runtime.access.authorize import authorize, may
@@ -62,6 +64,7 @@ def resolve_case(
         return mine and repair_id in (None, case.proposal_id) and expected_version in (None, case.version)
 
     finding = ask_again_before(actor, case_id, due) if may(actor, WORK) else None
+    found = search_again(actor, case_id, due) if may(actor, WORK) else None
 
     def resolve(desk: Desk) -> dict[str, Any]:
         desk.insist_on_owner()
@@ -72,7 +75,8 @@ def resolve_case(
             raise Conflict(
                 "A second person has not approved it.", remediation="Ask somebody who may review.", **there(desk.case)
             )
-        return carry_out(desk, proposal, finding)
+        authorize_kind(actor, desk.case, proposal.resolution)
+        return carry_out(desk, proposal, finding, found)
 
     with kept(actor, WORK, case_id, finding):
         return act_on_case(
@@ -117,6 +121,7 @@ def review_proposal(
 
     ask = decision == "approve" and may(actor, REVIEW)
     finding = ask_again_before(actor, case_id, due) if ask else None
+    found = search_again(actor, case_id, due) if ask else None
 
     def review(desk: Desk) -> dict[str, Any]:
         case = desk.case
@@ -137,7 +142,7 @@ def review_proposal(
         if decision == "send_back":
             desk.set(state=PROPOSED)
             return {"repair_id": str(repair_id)}
-        return carry_out(desk, proposal, finding)
+        return carry_out(desk, proposal, finding, found)
 
     with kept(actor, REVIEW, case_id, finding):
         return act_on_case(
@@ -161,10 +166,13 @@ def _proposal(desk: Desk) -> Proposal:
     return found
 
 
-def carry_out(desk: Desk, proposal: Proposal, finding: Finding | None) -> dict[str, Any]:
+def carry_out(
+    desk: Desk, proposal: Proposal, finding: Finding | None, found: list[str] | None = None
+) -> dict[str, Any]:
     """Do what was proposed, by runtime actions only, and resolve the case in the same transaction.
 
-    What the tool said just now counts more than what anybody said before: the law is asked with that.
+    What the tool said just now counts more than what anybody said before: the law is asked with that. ``found`` is
+    what :func:`search_again` found of a breach.
     """
     if finding is not None:
         take_finding(desk, finding)
@@ -173,21 +181,36 @@ def carry_out(desk: Desk, proposal: Proposal, finding: Finding | None) -> dict[s
     if desk.act is not None and desk.step is not None and desk.operation is None:
         # What its worker sent after the case was opened has a case of its own, and is settled there first.
         desk.act.refuse_open_operations([desk.step])
-    moved = _CARRY[proposal.resolution](desk, proposal, finding) if desk.act is not None else {}
     if desk.act is not None:
-        released = repairing.leave_to_the_engine(desk.act)
-        moved["run_released"] = released
+        # What moves says why: by who reviewed it, else by who proposed it.
+        desk.act.reason = desk.act.reason or proposal.reason
+    moved = _carried(desk, proposal, finding, found)
+    # That it is undone, or went, is verified by what does it, later; until then it is accepted and applied.
+    later = proposal.resolution == COMPENSATE or "replayed_ids" in moved
+    verified = moved.pop("verified_by", desk.case.answered_by)
+    if desk.act is not None:
+        moved["run_released"] = repairing.leave_to_the_engine(desk.act)
     desk.set(
         state=RESOLVED,
         resolution=proposal.resolution,
         resolved_by=desk.actor.label,
         resolved_at=desk.now,
-        # That it is undone is verified by what undoes it, later; until then it is accepted and applied.
-        verified_by=desk.case.answered_by if proposal.resolution != COMPENSATE else None,
+        verified_by=None if later else verified,
         proposal_id=proposal.id,
     )
     desk.tell("resolved", resolution=proposal.resolution, repair_id=str(proposal.id), **moved)
     return {"repair_id": str(proposal.id), **moved}
+
+
+def _carried(desk: Desk, proposal: Proposal, finding: Finding | None, found: list[str] | None) -> dict[str, Any]:
+    """Carry out by what the kind of case asks for, else by what the resolution does to its operation and its step."""
+    if (by_kind := carries(desk.case, proposal.resolution)) is not None:
+        return by_kind(desk, proposal, found)
+    if desk.act is None:
+        raise Conflict("The case names no run; nothing of it can be carried out.", **there(desk.case))
+    if proposal.resolution == RECORD_SUCCESS and desk.operation is None and desk.step is None:
+        raise Conflict("Its step was run again since; nothing is left to record.", **there(desk.case))
+    return _CARRY[proposal.resolution](desk, proposal, finding)
 
 
 def _insist_on_second(desk: Desk, proposal: Proposal) -> None:
@@ -228,9 +251,12 @@ def _confirm_absent(desk: Desk, proposal: Proposal, finding: Finding | None) -> 
     assert desk.act is not None
     if desk.operation is not None:
         repairing.effect_absent(desk.act, desk.operation, why=proposal.reason)
-    if desk.step is not None:
+    if desk.step is not None and (desk.operation is not None or desk.case.kind == "by_hand"):
         repairing.step_failed(desk.act, desk.step, code="confirmed_absent", message=proposal.reason)
-    return {}
+    if desk.operation is not None:
+        return {}
+    # Of a case opened by hand a person's word stands for it; of a step what is read of it.
+    return {"verified_by": desk.actor.label if desk.case.kind == "by_hand" else "ledger"}
 
 
 def _write_off(desk: Desk, proposal: Proposal, finding: Finding | None) -> dict[str, Any]:
@@ -239,6 +265,8 @@ def _write_off(desk: Desk, proposal: Proposal, finding: Finding | None) -> dict[
         repairing.effect_written_off(desk.act, desk.operation, why=proposal.reason)
     if desk.step is not None:
         repairing.step_failed(desk.act, desk.step, code="written_off", message=proposal.reason)
+        if held_for_recovery(desk.step.status, desk.step.cause):
+            repairing.give_up_held(desk.act, desk.step)
     return {}
 
 
@@ -253,6 +281,8 @@ def _resume(desk: Desk, proposal: Proposal, finding: Finding | None) -> dict[str
     same = same_execution(contract, about_effect=desk.operation is not None)
     if (shown := proposal.arguments.get("preview")) is not None:
         insist_on_preview(act, desk.step, same, shown)
+    if held_for_recovery(desk.step.status, desk.step.cause):
+        return {"resumed": repairing.release_held(act, desk.step)}
     return {"resumed": repairing.resume(act, desk.step, same_execution=same)}
 
 

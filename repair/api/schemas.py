@@ -144,6 +144,20 @@ WHOLE = shape(
         "operation": maybe(OBJECT),
         "run": maybe(OBJECT),
         "step": maybe(OBJECT),
+        "lease": maybe(
+            shape(
+                {
+                    "host": TEXT,
+                    "pid": COUNT,
+                    "code_version": TEXT,
+                    "owner_epoch": COUNT,
+                    "attempt": COUNT,
+                    "beat_at": maybe(TIME),
+                    "lease_until": TIME,
+                    "alive": _FLAG,
+                }
+            )
+        ),
         "epochs": many(OBJECT),
         "stale": many(OBJECT),
         "chain": many(OBJECT),
@@ -219,6 +233,12 @@ ANSWER = shape(
         "external_ref": TEXT,
         "resumed": OBJECT,
         "undoing": shape({"operation_id": ID, "status": TEXT, "step_id": maybe(ID)}),
+        "undone": many(ID),
+        "undo_steps": many(ID),
+        "left": COUNT,
+        "topic": TEXT,
+        "messages": COUNT,
+        "replayed_ids": many(ID),
         "handed_to": TEXT,
         "epoch_before": maybe(COUNT),
         "finding": TEXT,

@@ -53,11 +53,12 @@ def release_step(*, actor: Actor, step_id: uuid.UUID, expected_version: int | No
     when the run is being cancelled, FinishedRun, Stale, NotFound, PermissionDenied.
     """
     return act_on_step(
-        actor=actor, verb=v.STEP_RELEASE, step_id=step_id, expected_version=expected_version, reason=reason, do=_release
+        actor=actor, verb=v.STEP_RELEASE, step_id=step_id, expected_version=expected_version, reason=reason, do=release
     )
 
 
-def _release(act: Act, step: StepState) -> StepState:
+def release(act: Act, step: StepState) -> StepState:
+    """Release a held step inside the caller's act, who closes it; raises as :func:`release_step`."""
     run = act.run
     (refuse_ended if step.undoes else refuse_stopping)(run)
     if step.status in ("queued", "running") and step.hold_requested:

@@ -11,7 +11,10 @@ from runtime.actions.base import check_reason
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import Conflict, NotFound
-from runtime.store.tx import tenant_tx
+from runtime.store.tx import Tx, tenant_tx
+
+# Of many messages closed at once, so many are named in the audit.
+MOST_TOLD = 200
 
 
 def replay_message(*, actor: Actor, message_id: uuid.UUID, reason: str = "") -> dict[str, Any]:
@@ -57,3 +60,22 @@ def _close(actor: Actor, message_id: uuid.UUID, reason: str, resolution: str) ->
             details={"event_id": str(event_id), "topic": topic},
         )
     return {**answer, "replayed": False}
+
+
+def close_topic(tx: Tx, actor: Actor, topic: str, *, reason: str, replay: bool) -> list[str]:
+    """Replay or discard every message of a topic that waits in quarantine, inside the caller's transaction.
+
+    The same as :func:`replay_message` and :func:`discard_message` do to each; the caller has asked for the permission
+    and the reason. Returns the ids of what was closed in the quarantine.
+    """
+    resolution = "replayed" if replay else "discarded"
+    closed = tx.rows("quarantined_close_topic", (resolution, actor.label, reason, topic))
+    if replay and closed:
+        tx.send("messages_again", ([row[1] for row in closed],))
+    if closed:
+        details = {"topic": topic, "messages": len(closed), "event_ids": [str(row[2]) for row in closed[:MOST_TOLD]]}
+        audit.record(
+            tx, actor=actor, verb=v.MESSAGE_RESOLVE, subject_kind="topic", subject_id=topic, result=resolution,
+            reason=reason, details=details,
+        )  # fmt: skip
+    return [str(row[0]) for row in closed]

@@ -10,8 +10,11 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
+from runtime.access import verbs as v
 from runtime.actions.acting import Act, refuse_ended, refuse_stopping
 from runtime.actions.compensation import ANSWERED, lock_effect, order_undoing
+from runtime.actions.hold import release
+from runtime.actions.holds import pass_decision
 from runtime.actions.rerun import run_again
 from runtime.graph.propagate import go_on, own_the_doubt, propagate
 from runtime.kernel.canonical import digest
@@ -143,6 +146,19 @@ def step_failed(act: Act, step: StepState, *, code: str, message: str) -> None:
     if step.status == "unknown" and (step.undoes or not act.run.ended):
         error = {"class": "business", "code": code, "message": message[:500]}
         act.move(step, "failed", by="reconciler", error=error)
+
+
+def release_held(act: Act, step: StepState) -> dict[str, Any]:
+    """Let a step go on that holds because it could not be recovered as it stood. Raises as a release does."""
+    release(act, step)
+    act.record(v.STEP_RELEASE, "step", step.id, result=step.status)
+    return _where(act, step)
+
+
+def give_up_held(act: Act, step: StepState) -> None:
+    """Give such a step up: it is skipped as rejected, and its failure policy follows. Raises as a decision does."""
+    if step.status == "hold":
+        pass_decision(act, step, granted=False)
 
 
 def resume(act: Act, step: StepState, *, same_execution: bool) -> dict[str, Any]:

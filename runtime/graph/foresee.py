@@ -49,7 +49,7 @@ def foresee(run: RunState, step: StepState, *, same_execution: bool) -> Foresigh
         reused = tuple(name for name in kept if plan.nodes[name].kind == "tool")
         runs, perhaps = _walk(run, [name for name in plan.order if name not in reused], first=None)
         return Foresight(NEW_RUN, runs, perhaps, reused)
-    if step.status == "unknown" and same_execution:
+    if (step.status == "unknown" and same_execution) or (step.status == "hold" and step.cause == "recovery"):
         behind = [name for name in descendants(plan, step.node) if run.steps[name].status not in TERMINAL]
         runs, perhaps = _walk(run, [step.node, *behind], first=step.node)
         return Foresight(GOES_ON, runs, perhaps, _before(run, {*runs, *perhaps}))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from runtime.journal import audit
@@ -14,6 +15,12 @@ from runtime.store.tx import plain_tx, tenant_tx
 
 MOST = 100
 SAMPLE = 200
+# Of a search that runs by itself: those that look at rows under way, how many runs are folded, how long one may take.
+CHEAP = (
+    "invariant_6_parked", "invariant_6_tokens", "invariant_6_gates", "invariant_7_operations", "invariant_7_runs",
+    "invariant_7_waits", "invariant_7_held",
+)  # fmt: skip
+CHEAP_SAMPLE, CHEAP_MS = 20, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +141,68 @@ def check_invariants(
 
 
 def breaches_of(
-    tenant_id: uuid.UUID, *, sample: int = SAMPLE, using: str = "default"
+    tenant_id: uuid.UUID,
+    *,
+    sample: int = SAMPLE,
+    using: str = "default",
+    numbers: Collection[int] | None = None,
+    runs: Iterable[uuid.UUID] = (),
 ) -> list[tuple[int, list[tuple[Any, ...]]]]:
-    """Return (number, [(id, problem)]) of one tenant, for each search that found something."""
+    """Return (number, [(id, problem)]) of one tenant, for each search that found something.
+
+    ``numbers`` are those searched for, None for all; ``runs`` are folded from their events besides the sample.
+    """
     found = []
     for one in INVARIANTS:
-        for name in one.queries:
+        for name in one.queries if numbers is None or one.number in numbers else ():
             # A transaction each: none of them holds back the vacuum for long.
             with tenant_tx(tenant_id, using=using) as tx:
                 if rows := tx.rows(name, (MOST,)):
                     found.append((one.number, rows))
+    if numbers is None or 3 in numbers:
+        found += _folded(tenant_id, sample, using, runs)
+    if numbers is None or 11 in numbers:
+        report = audit.verify(tenant_id, using=using)
+        found += [(11, [(breach["number"], breach["problem"])]) for breach in report.breaches]
+    return found
+
+
+def _folded(
+    tenant_id: uuid.UUID, sample: int, using: str, runs: Iterable[uuid.UUID]
+) -> list[tuple[int, list[tuple[Any, ...]]]]:
+    found: list[tuple[int, list[tuple[Any, ...]]]] = []
     with tenant_tx(tenant_id, using=using) as tx:
-        runs = [row[0] for row in tx.rows("invariant_3_sample", (sample,))]
-    for run_id in runs:
+        named = [row[0] for row in tx.rows("invariant_3_sample", (sample,))]
+    for run_id in dict.fromkeys([*named, *runs]):
         with tenant_tx(tenant_id, using=using) as tx:
             found += [(3, [(run_id, line)]) for line in rebuild_in(tx, run_id)[:5]]
-    report = audit.verify(tenant_id, using=using)
-    found += [(11, [(breach["number"], breach["problem"])]) for breach in report.breaches]
     return found
+
+
+def cheap_searches(
+    tenant_id: uuid.UUID, *, using: str = "default"
+) -> Iterator[tuple[int, Callable[[], list[tuple[Any, ...]]]]]:
+    """Yield (number, search) of what a duty may search for every few minutes; each returns [(id, problem)].
+
+    Each runs in a transaction of its own for CHEAP_MS at most, and raises psycopg's QueryCanceled after that.
+    """
+
+    def rows(name: str) -> list[tuple[Any, ...]]:
+        with tenant_tx(tenant_id, using=using) as tx:
+            tx.send("set_statement_timeout", (f"{CHEAP_MS}ms",))
+            return tx.rows(name, (MOST,))
+
+    for one in INVARIANTS:
+        for name in one.queries:
+            if name in CHEAP:
+                yield one.number, partial(rows, name)
+    yield 3, partial(_folded_twice, tenant_id, using)
+
+
+def _folded_twice(tenant_id: uuid.UUID, using: str) -> list[tuple[Any, ...]]:
+    """Return what the fold of the newest runs finds both times: a run that goes on meanwhile is read of two moments."""
+    rows = [row for _number, found in _folded(tenant_id, CHEAP_SAMPLE, using, ()) for row in found]
+    if not rows:
+        return []
+    again = {row for _number, found in _folded(tenant_id, 0, using, [row[0] for row in rows]) for row in found}
+    return [row for row in rows if row in again]

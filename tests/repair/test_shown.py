@@ -12,10 +12,12 @@ from repair.models import Case
 from repair.queries import cases_of_run, get_case, shift_report
 from runtime.actions.base import frame
 from runtime.kernel.actor import engine
+from runtime.models import Run
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.api import caller, problem
 from tests.support.pages import Reader
+from tests.support.specs import tool, workflow
 
 pytestmark = [pytest.mark.req("C8.4"), pytest.mark.django_db(transaction=True)]
 
@@ -132,3 +134,44 @@ def test_a_case_tells_how_it_got_here_and_what_is_left_of_its_tries(desk):
     page = Reader(desk.tenant, "oncall").get(f"/repairs/{case['id']}/")
     assert "How it got here" in page
     assert all(one["type"] in page for one in case["chain"])
+
+
+@pytest.mark.req("C2.9", "C4.8")
+def test_a_case_tells_the_live_workers_lease_and_what_its_run_was_bound_to(desk, tenant):
+    run_id = desk.submit(workflow(tool("a"), name="slow"))
+    [claimed] = desk.claim()
+    case = desk.read(desk.opened(run_id, "a"))
+    lease = case["lease"]
+    assert (lease["host"], lease["pid"], lease["owner_epoch"], lease["alive"]) == ("test", 1, claimed.owner_epoch, True)
+    with tenant_tx(desk.tenant.id):
+        run = Run.objects.select_related("manifest", "workflow_version").get(id=run_id)
+        assert case["run"]["manifest_sha256"] == bytes(run.manifest.sha256).hex()
+        assert case["run"]["workflow_version"] == run.workflow_version.number
+    page = Reader(tenant, "oncall").get(f"/repairs/{case['id']}/")
+    assert "test:1" in page
+    assert "Its lease holds until" in page
+    assert case["run"]["manifest_sha256"][:12] in page
+    # Whoever claims it takes the step from the worker: nobody runs it then.
+    case = desk.taken(run_id)
+    assert case["lease"] is None
+    assert "No worker runs the step." in Reader(tenant, "oncall").get(f"/repairs/{case['id']}/")
+    shown = caller(desk.tenant, "oncall").get(f"repairs/{case['id']}/").json()
+    assert (shown["lease"], shown["run"]["workflow_version"]) == (None, 1)
+
+
+@pytest.mark.req("C3.6", "B11.1")
+def test_a_case_tells_how_its_tools_query_is_read_and_why_its_step_stands_there(desk, tenant):
+    run_id = desk.lost("query")
+    desk.opened(run_id, "pay")
+    case = desk.case(run_id)
+    assert case["contract"]["lookup"]["consistent_after_s"] == 0
+    page = Reader(tenant, "oncall").get(f"/repairs/{case['id']}/")
+    assert "counts as absent 0 ms after the call" in page
+    assert "not declared" in page
+    for question in ("Was it created?", "Is the ready set right?"):
+        assert question in page
+    whole = Reader(tenant, "oncall").get(f"/runs/{run_id}/why/?node=pay")
+    assert "Was it created?" in whole
+    # Without a tool that can be asked nothing is said of its answers.
+    other = desk.case(desk.lost("human"))
+    assert "counts as absent" not in Reader(tenant, "oncall").get(f"/repairs/{other['id']}/")

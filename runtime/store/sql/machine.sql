@@ -5,6 +5,9 @@ SELECT clock_timestamp() + c.offset FROM qd_clock c;
 -- name: set_tenant
 SELECT set_config('qd.tenant', %s, true);
 
+-- name: set_statement_timeout
+SELECT set_config('statement_timeout', %s, true);
+
 -- name: set_lock_timeout
 SELECT set_config('lock_timeout', %s, true);
 

@@ -47,6 +47,24 @@ SELECT outbox_id, event_id, topic, resolution, closed_by FROM qd_quarantine WHER
 -- name: quarantined_close
 UPDATE qd_quarantine SET resolution = %s, closed_at = qd_now(), closed_by = %s, close_reason = %s WHERE id = %s;
 
+-- name: quarantined_close_topic
+UPDATE qd_quarantine SET resolution = %s, closed_at = qd_now(), closed_by = %s, close_reason = %s
+WHERE topic = %s AND closed_at IS NULL RETURNING id, outbox_id, event_id;
+
+-- name: messages_again
+UPDATE qd_outbox SET sent_at = NULL, error = NULL, attempts = 0, claimed_until = NULL, created_at = qd_now()
+WHERE id = ANY(%s);
+
+-- name: replayed_messages
+-- Of messages that were replayed from the quarantine: how many there are, went since, and are back in it; when the last
+-- one went.
+SELECT count(*), count(*) FILTER (WHERE (o.id IS NULL OR o.sent_at IS NOT NULL) AND n.id IS NULL),
+  count(n.id), max(o.sent_at) FILTER (WHERE n.id IS NULL)
+FROM qd_quarantine q LEFT JOIN qd_outbox o ON o.id = q.outbox_id
+LEFT JOIN LATERAL (SELECT a.id FROM qd_quarantine a WHERE a.tenant_id = q.tenant_id AND a.event_id = q.event_id
+                   AND a.quarantined_at > q.closed_at LIMIT 1) n ON true
+WHERE q.id = ANY(%s);
+
 -- name: message_again
 -- The same row and event_id: a receiver that had it after all recognises it.
 UPDATE qd_outbox SET sent_at = NULL, error = NULL, attempts = 0, claimed_until = NULL, created_at = qd_now() WHERE id = %s;

@@ -48,6 +48,12 @@ SELECT s.id, s.node, s.kind, s.status, s.cause, s.version, s.owner_epoch, s.atte
   s.error, s.forced, s.started_at, s.finished_at
 FROM qd_step s WHERE s.id = %s;
 
+-- name: case_lease
+-- Who runs a step now, and until when its lease holds; nothing where nobody does.
+SELECT w.host, w.pid, w.code_version, s.owner_epoch, s.attempt, w.beat_at, w.lease_until,
+  w.ended_at IS NULL AND w.lease_until > qd_now() AS alive
+FROM qd_step s JOIN qd_worker_session w ON w.id = s.worker_session_id WHERE s.id = %s AND s.status = 'running';
+
 -- name: case_operation
 SELECT o.id, o.business_key, o.status, o.version, o.sends, o.external_ref, o.error, o.recovery, o.next_query_at,
   o.intended_at, o.sent_at, o.settled_at, o.attempt, o.owner_epoch, o.execution_version
