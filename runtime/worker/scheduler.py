@@ -19,6 +19,7 @@ from runtime.kernel.errors import Unavailable
 from runtime.store.tx import plain_rows
 from runtime.worker.maintenance import (
     alerts,
+    breaches,
     gates,
     layouts,
     lost,
@@ -79,6 +80,7 @@ def duties() -> list[Duty]:
         Duty("artifacts", storage.purge_artifacts, 60 * poll),
         Duty("partitions", storage.ensure_partitions, 3600.0),
         Duty("statistics", storage.refresh_statistics, poll, apart=True),
+        Duty("breaches", breaches.Searcher().run_once, conf().invariants_seconds, apart=True),
         Duty("answers", storage.forget_answers, 6 * 3600.0),
         *(Duty(one.name, one.run_once, one.every, apart=one.apart) for one in seams.duties()),
         # Each in a thread of its own: one that is slow holds up no other.

@@ -11,8 +11,10 @@ from django.core.management import call_command
 from repair.queries import case_groups, get_case, list_cases
 from runtime.actions.steps import force_step
 from runtime.kernel.ids import uuid7
+from runtime.store.directory import all_tenants
 from runtime.store.tx import plain_tx, tenant_tx
-from runtime.worker.maintenance import lost, timers
+from runtime.worker.maintenance import breaches, lost, timers
+from runtime.worker.maintenance.breaches import Searcher
 from runtime.worker.maintenance.outbox import deliver
 from tests.support.engine import force_columns, past_every_guard
 from tests.support.specs import tool, workflow
@@ -126,6 +128,39 @@ def test_a_breach_of_an_invariant_is_a_case_where_that_is_asked_for(desk, fresh_
     assert found[0] == set()
     assert 12 in found[1] == found[2]
     assert str(desk.step(run_id, "a").id) in facts(cases[12])["found"][0]
+
+
+@pytest.mark.req("C1.9")
+def test_a_breach_opens_its_case_by_itself_once_and_learns_only_what_is_new(desk, fresh_db, as_role):
+    searcher = Searcher()
+    run_id = desk.submit(workflow(tool("a"), tool("b", "a"), tool("c", "a"), name="stands"))
+    with as_role("worker"):
+        assert searcher.run_once() == 0
+    force_columns(fresh_db, "qd_step", desk.step(run_id, "b").id, deps_left=0)
+    with as_role("worker"):
+        # Nothing will move the step (7), and its events do not rebuild it (3).
+        assert searcher.run_once() == 2
+        searcher.run_once()
+    cases = {facts(one)["invariant"]: one for one in of_kind(desk, "invariant_breach")}
+    assert (set(cases), cases[7]["opened_by"]) == ({3, 7}, "engine")
+    assert str(desk.step(run_id, "b").id) in facts(cases[7])["found"][0]
+    assert [one["type"] for one in cases[7]["entries"]] == ["opened"], "the same again is no news"
+    force_columns(fresh_db, "qd_step", desk.step(run_id, "c").id, deps_left=0)
+    with as_role("worker"):
+        searcher.run_once()
+    case = next(one for one in of_kind(desk, "invariant_breach") if facts(one)["invariant"] == 7)
+    assert ([one["type"] for one in case["entries"]], facts(case)["breaches"]) == (["opened", "told"], 2)
+
+
+@pytest.mark.req("C1.9")
+def test_the_search_takes_few_tenants_a_turn_and_all_of_them_by_turns(desk, other_tenant, monkeypatch):
+    monkeypatch.setattr(breaches, "TENANTS_A_TURN", 1)
+    searcher, seen = Searcher(), []
+    names = sorted(one.slug for one in all_tenants())
+    for _ in range(2 * len(names)):
+        searcher.run_once()
+        seen.append(searcher.last)
+    assert seen == names * 2
 
 
 def test_one_subject_has_one_open_case_and_learns_what_is_new(desk):
