@@ -179,7 +179,13 @@ def _draft(tx: Tx, need: CaseNeed, about: _About, policy: Policy, now: datetime,
     )
 
 
-_FOUND = {"applied": "done", "partial": "contradicts", "conflicts": "contradicts", "unreachable": "unreachable"}
+_FOUND = {
+    "applied": "done",
+    "partial": "contradicts",
+    "conflicts": "contradicts",
+    "unreachable": "unreachable",
+    "held": "unreachable",
+}
 
 
 def _answer(need: CaseNeed, operation: Mapping[str, Any] | None) -> tuple[str, str | None]:

@@ -252,7 +252,11 @@ def _effect(facts: Facts) -> Answer:
     )
     hint = ""
     if last.get("next_query_at"):
-        hint = _("The other side is asked again at %(at)s.") % {"at": times.clock(last["next_query_at"], facts.now)}
+        at = {"at": times.clock(last["next_query_at"], facts.now)}
+        if last.get("finding") == "held":
+            hint = _("A stop, a limit or a failing tool keeps the question back; it's looked at again at %(at)s.") % at
+        else:
+            hint = _("The other side is asked again at %(at)s.") % at
     return Answer(question, verdict, text, hint=hint)
 
 

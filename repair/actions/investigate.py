@@ -18,15 +18,22 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict
 from runtime.kernel.unseen import is_blank
 from runtime.store.tx import tenant_tx
-from runtime.tools.query import Finding, query_operation
+from runtime.tools.query import Finding
 from runtime.tools.registry import tool_of
+from runtime.worker.asking import query_operation
 
 MAX_EVIDENCE = 2000
 ASK_SECONDS = 10.0
 
 
 # What a tool's finding says of the effect. Not found counts as absent only where it proves that.
-_SAYS = {"applied": DONE, "partial": CONTRADICTS, "conflicts": CONTRADICTS, "unreachable": UNREACHABLE}
+_SAYS = {
+    "applied": DONE,
+    "partial": CONTRADICTS,
+    "conflicts": CONTRADICTS,
+    "unreachable": UNREACHABLE,
+    "held": UNREACHABLE,
+}
 
 
 def says(finding: Finding) -> str:
@@ -102,7 +109,7 @@ def ask_again_before(actor: Actor, case_id: uuid.UUID, due: Callable[[Case], boo
         if not tool_of(tx, case.tool).contract.query:
             return None
     finding = query_operation(tenant_id=actor.tenant_id, operation_id=case.operation_id, seconds=ASK_SECONDS)
-    return None if finding.kind == "unreachable" else finding
+    return None if finding.kind in ("unreachable", "held") else finding
 
 
 @contextmanager

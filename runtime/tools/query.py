@@ -1,6 +1,6 @@
 """Asking a tool by key what became of an operation: read-only, in no transaction, bounded in time (B4.4, C3.6).
 
-The reconciler and a person's "ask now" call :func:`query_operation`; what follows from a finding is decided elsewhere.
+``worker/asking.py`` lets a question out, as any other external call; what follows from a finding is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import NotFound, QuarterdeckError
-from runtime.store.tx import Tx, tenant_tx
+from runtime.store.tx import Tx
 from runtime.tools.calls import call, prepare
 from runtime.tools.contract import ToolContract, check_contract
 from runtime.tools.lookup import reading_of
@@ -25,7 +25,7 @@ from runtime.tools.validation import check_output
 
 QUERY_SECONDS = 20.0
 
-Kind = Literal["applied", "partial", "not_found", "in_progress", "conflicts", "unreachable"]
+Kind = Literal["applied", "partial", "not_found", "in_progress", "conflicts", "unreachable", "held"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,12 @@ class Finding:
 
     ``kind``: **applied**; **partial**: a part of it; **not_found**; **in_progress**; **conflicts**: under the key
     stands another effect than the one intended; **unreachable**: no answer that can be read, ``error_class`` and
-    ``code`` say why (``no_query``: its contract names no query). ``result`` are the canonical bytes of the step's
-    output when applied, None when the answer is none by the tool's output schema. Not found proves absence only when
-    ``proves`` is true: the call was over ``consistent_after_s`` ago and the tool's retention has not passed;
-    ``decisive_at`` is when it will be able to, None when never.
+    ``code`` say why (``no_query``: its contract names no query); **held**: it was not asked yet, ``code`` says what
+    keeps the question back (``stopped``, ``breaker``, ``limit``) and ``decisive_at`` when that is over, None when
+    nobody knows. ``result`` are the canonical bytes of the step's output when applied, None when the answer is none by
+    the tool's output schema. Not found proves absence only when ``proves`` is true: the call was over
+    ``consistent_after_s`` ago and the tool's retention has not passed; ``decisive_at`` is when it will be able to,
+    None when never.
     """
 
     kind: Kind
@@ -70,7 +72,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """An operation as its tool is asked about it. ``over_at``: its call surely sends nothing any more since then."""
+    """An operation as its tool is asked about it. ``over_at``: its call surely sends nothing any more since then.
+
+    ``finding`` is what the last question found, None before the first.
+    """
 
     tenant_id: uuid.UUID
     operation_id: uuid.UUID
@@ -86,22 +91,13 @@ class Question:
     now: datetime
     tool: ToolContract
     query: ToolContract | None
+    workflow: str = ""
+    finding: str | None = None
     asked_at: float = field(default_factory=time.monotonic)
 
     def clock(self) -> datetime:
         """Return the database's clock as of now, told by our own since it was read."""
         return self.now + timedelta(seconds=time.monotonic() - self.asked_at)
-
-
-def query_operation(*, tenant_id: uuid.UUID, operation_id: uuid.UUID, seconds: float = QUERY_SECONDS) -> Finding:
-    """Read an operation, ask its tool, and return what it said. Changes nothing; takes ``seconds`` at most.
-
-    Call it outside of a transaction. Raises NotFound when there is no such operation; whatever the tool does is a
-    finding.
-    """
-    with tenant_tx(tenant_id) as tx:
-        question = read_question(tx, operation_id)
-    return ask(question, seconds=seconds)
 
 
 def read_question(tx: Tx, operation_id: uuid.UUID) -> Question:
@@ -130,7 +126,7 @@ def _query_of(tx: Tx, reference: str | None) -> ToolContract | None:
         return None
 
 
-_PLAIN = "operation_id business_key run_id step_id epoch external_ref intended_at sent_at now".split()
+_PLAIN = "operation_id business_key run_id step_id epoch external_ref intended_at sent_at now workflow finding".split()
 # The heartbeat has seen the process gone. A lost lease, or a worker that is being stopped, proves nothing.
 _SEEN_TO_END = frozenset({"process_died"})
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runtime.kernel.conf import conf
 from runtime.kernel.ids import uuid7
 from runtime.store.arrays import arrays
-from runtime.store.tx import Tx
+from runtime.store.tx import Tx, tenant_tx
 from runtime.tools.outcome import TRANSIENT_CLASSES
-from runtime.worker.gates import Gates
+from runtime.worker.gates import Gates, let_go
 from runtime.worker.work import UNREAD, Report
 
 _ANSWERS = frozenset({"business", "not_found", "permission", "validation"})
@@ -43,6 +43,26 @@ def tell_circuits(tx: Tx, gates: Gates, reports: Sequence[Report]) -> dict[uuid.
                 answered.add(tool)
         elif error.get("class") in TRANSIENT_CLASSES and asked:
             broken[tool, error["class"]] += 1
+    return _tell(tx, answered, broken)
+
+
+def tell_question(tenant_id: uuid.UUID, tool: str, error_class: str | None, *, troubled: bool) -> None:
+    """Count how a question to a tool ended (``error_class`` None: it answered), and let go who waited for its breaker.
+
+    ``troubled``: a breaker of the tool has something that a success mends. Raises what the database raises.
+    """
+    answers = error_class is None or error_class in _ANSWERS
+    broken = Counter({(tool, error_class): 1} if error_class in TRANSIENT_CLASSES else {})
+    if not broken and not (answers and troubled):
+        return
+    with tenant_tx(tenant_id) as tx:
+        closed = _tell(tx, {tool} if answers else set(), broken)
+    if closed:
+        let_go(tenant_id, closed)
+
+
+def _tell(tx: Tx, answered: set[str], broken: Mapping[tuple[str, str], int]) -> dict[uuid.UUID, int]:
+    """Mend the breakers of tools that answered and break those of others; returns what closed."""
     closed: dict[uuid.UUID, int] = {}
     rows = [(uuid7(), *pair, n) for pair, n in sorted(broken.items())]
     if rows:

@@ -28,6 +28,7 @@ from runtime.tools.present import present_of
 from runtime.tools.redact import redact
 from runtime.tools.registry import RegisteredTool
 from runtime.tools.retry import may_retry, next_delay
+from runtime.worker.permits import refused_by_policy, refused_by_scope
 from runtime.worker.work import Claimed, Report
 
 _rng = random.Random()
@@ -182,6 +183,8 @@ def _prepare(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Repo
         if prepared.reader.contract.writes:
             detail = f"{present.tool} has an effect: it cannot read the target's version."
             return failed(claimed, "policy", detail, code="unfit_tool")
+        if (closed := refused_by_policy(claimed.policy, prepared.reader.contract)) is not None:
+            return failed(claimed, "policy", closed[1], code=closed[0], sent=False)
     return prepared
 
 
@@ -196,6 +199,8 @@ def _prepare_undo(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) ->
     if tool.contract.writes is checks:
         detail = f"{tool.contract.reference} {'has' if checks else 'has no'} effect: it cannot stand here."
         return failed(claimed, "policy", detail, code="unfit_tool")
+    if (refusal := _not_allowed(claimed, tool.contract)) is not None:
+        return refusal
     context = {**context_of(claimed), "operation": undo.value()}
     arguments = (
         node.input.render(context) if node.input is not None else {} if checks else context["operation"]["arguments"]
@@ -208,19 +213,10 @@ def _prepare_undo(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) ->
 
 def _not_allowed(claimed: Claimed, contract: ToolContract) -> Report | None:
     """Refuse a tool that the tenant's policy or the task's scope leaves out; what these hold is not told (C3.2)."""
-    policy, scope = claimed.policy, claimed.task.scope if claimed.task is not None else {}
-    code = detail = ""
-    if policy is not None:
-        regions, scopes = policy.data_regions, policy.scopes
-        if regions is not None and contract.data_region is not None and contract.data_region not in regions:
-            code, detail = "data_region", "The tool's data region is not open to this tenant."
-        elif scopes is not None and not scopes.issuperset(contract.scopes):
-            code, detail = "scope", "The tool needs a scope that this tenant does not have."
-    if not code and "scopes" in scope and not set(scope["scopes"]).issuperset(contract.scopes):
-        code, detail = "scope", "The tool needs a scope that this task does not have."
-    if not code and "tools" in scope and not {contract.name, contract.reference} & set(scope["tools"]):
-        code, detail = "scope", "The tool is not among those this task may use."
-    return failed(claimed, "policy", detail, code=code, sent=False) if code else None
+    refusal = refused_by_policy(claimed.policy, contract)
+    if refusal is None and claimed.task is not None and claimed.undo is None:
+        refusal = refused_by_scope(claimed.task.scope, contract)
+    return failed(claimed, "policy", refusal[1], code=refusal[0], sent=False) if refusal is not None else None
 
 
 def _reads_context(claimed: Claimed, tool: RegisteredTool) -> bool:

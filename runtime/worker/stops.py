@@ -49,10 +49,12 @@ def own(tx: Tx) -> list[Standing]:
 def first(standing: list[Standing], item: Prepared) -> Standing | None:
     """Return a stop that covers this call, None when it may go on."""
     claimed = item.claimed
-    for stop in standing:
-        if stop.covers(claimed.tenant_id, claimed.node.tool, claimed.plan.name):
-            return stop
-    return None
+    return first_of(standing, claimed.tenant_id, claimed.node.tool, claimed.plan.name)
+
+
+def first_of(standing: list[Standing], tenant_id: uuid.UUID, tool: str | None, workflow: str) -> Standing | None:
+    """Return a stop that covers a call of ``tool`` (name@version) in ``workflow``, None when it may go on."""
+    return next((stop for stop in standing if stop.covers(tenant_id, tool, workflow)), None)
 
 
 def held_back(item: Prepared, stop: Standing) -> Report:

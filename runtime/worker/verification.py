@@ -1,7 +1,8 @@
 """What follows from a finding: an operation is settled by compare-and-set, and its step with it (C3.6, C4.4).
 
 Found: succeeded, and the step has its result. Found in part or as another effect: a person. Surely absent: sent again
-by itself only as ``engine.md`` 13 allows, else a person. Not certain yet: asked again, for a bounded time.
+by itself only as ``engine.md`` 13 allows, else a person. Not certain yet: asked again, for a bounded time. Kept back by
+a stop, a breaker or a limit: looked at again later.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from runtime.worker.doubts import hand_over
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS
 
 _FIRST_SECONDS, _MOST_SECONDS, _JITTER = 1.0, 300.0, 0.2
+_HELD_SECONDS, _HELD_MOST_SECONDS = 2.0, 10.0
+# The tenant's policy leaves the query out: nothing but a person's change makes it go.
+_CLOSED = frozenset({"data_region", "scope"})
 _rng = random.Random()
 
 
@@ -65,12 +69,15 @@ def settle_finding(question: Question, finding: Finding) -> str:
             return before[0]
         operation = case.operation
         _tell(case, before[1])
-        if operation.status == "unknown":
+        if operation.status == "unknown" or finding.kind == "held":
             _SETTLE[finding.kind](case)
         propagate(case.frame.runs, _ended(case), case.frame.load)
         write_operations(tx, [operation] if operation.version != operation.read_version else [])
         settle(case.frame)
-        tx.send("note_query", (finding.kind, finding.kind != "unreachable", case.next_query_at, operation.id))
+        if finding.kind == "held":
+            tx.send("hold_query", (case.next_query_at, operation.id))
+        else:
+            tx.send("note_query", (finding.kind, finding.kind != "unreachable", case.next_query_at, operation.id))
         row = store_large(case.frame, [case.checkpoint])[0] if case.checkpoint is not None else None
         also = partial(_write_checkpoint, row=row, now=tx.now()) if row is not None else None
         case.frame.flush(also)
@@ -109,16 +116,16 @@ def _ended(case: _Case) -> list[tuple[RunState, StepState]]:
 def _tell(case: _Case, last: str | None) -> None:
     """Append what was asked and found; an answer that says what the last one said, and decides nothing, is counted."""
     finding = case.finding
+    payload = {"operation_id": str(case.operation.id), "business_key": case.operation.business_key}
+    if finding.kind == "held":
+        if last != "held":
+            note(case.run, "QUERY_HELD", case.step, payload={**payload, **finding.facts()}, cause="operation")
+        return
     if finding.kind == last and finding.kind in ("unreachable", "in_progress", "not_found") and not finding.proves:
         return
-    payload = {
-        "operation_id": str(case.operation.id),
-        "business_key": case.operation.business_key,
-        **finding.facts(),
-        "queries": case.queries + 1,
-    }
+    asked = {**payload, **finding.facts(), "queries": case.queries + 1}
     sha256 = finding.answer_sha256
-    note(case.run, "OPERATION_QUERIED", case.step, payload=payload, cause="operation", output_sha256=sha256)
+    note(case.run, "OPERATION_QUERIED", case.step, payload=asked, cause="operation", output_sha256=sha256)
 
 
 def _applied(case: _Case) -> None:
@@ -221,10 +228,47 @@ def _in_progress(case: _Case) -> None:
 
 
 def _unreachable(case: _Case) -> None:
-    if case.finding.code in ("no_query", "query_writes"):
+    if case.finding.code in ("no_query", "query_writes") or case.finding.code in _CLOSED:
         _needs_human(case, f"Operation {case.operation.business_key}: {case.finding.message}")
     else:
         _again(case)
+
+
+def _kept_back(case: _Case) -> None:
+    if case.operation.status == "unknown" and _is_overdue(case.question, case.finding):
+        _needs_human(case, f"Operation {case.operation.business_key}: {case.finding.message}")
+    else:
+        case.next_query_at = _look_again_at(case.question, case.finding)
+
+
+def _is_overdue(question: Question, finding: Finding) -> bool:
+    """A stop is a person's word and holds as long as it stands; what else keeps a question back is given up with it."""
+    since = question.sent_at or question.intended_at
+    return finding.code != "stopped" and question.clock() - since > timedelta(seconds=conf().query_give_up_seconds)
+
+
+def put_off(question: Question, finding: Finding) -> bool:
+    """Look again later at a question that is kept back as it was the last time, and return whether that is so.
+
+    Takes no run's lock and tells nothing.
+    """
+    if finding.kind != "held" or question.finding != "held" or _is_overdue(question, finding):
+        return False
+    with tenant_tx(question.tenant_id, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
+        tx.send("hold_query", (_look_again_at(question, finding), question.operation_id))
+    return True
+
+
+def _look_again_at(question: Question, finding: Finding) -> datetime:
+    """Return when a question that is kept back is looked at again: what ends a stop brings it forward.
+
+    What waits long is looked at rarely, so that many of them leave room for what can be asked.
+    """
+    now = question.clock()
+    age = (now - (question.sent_at or question.intended_at)).total_seconds()
+    most = _MOST_SECONDS if finding.code == "stopped" else _HELD_MOST_SECONDS
+    at = now + timedelta(seconds=min(most, max(_HELD_SECONDS, age / 10)) * (1.0 + _rng.uniform(0.0, _JITTER)))
+    return min(at, finding.decisive_at) if finding.decisive_at is not None else at
 
 
 def _again(case: _Case, *, not_before: datetime | None = None) -> None:
@@ -265,4 +309,5 @@ _SETTLE = {
     "not_found": _not_found,
     "in_progress": _in_progress,
     "unreachable": _unreachable,
+    "held": _kept_back,
 }

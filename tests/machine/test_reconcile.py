@@ -10,16 +10,22 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from runtime.actions.limits import set_limit, set_policy
 from runtime.actions.runs import cancel_run
+from runtime.actions.stops import lift_stop, set_stop
 from runtime.kernel import seams
+from runtime.kernel.conf import conf
 from runtime.machine.operations import OperationState
 from runtime.models import Operation
+from runtime.queries.limits import list_breakers
 from runtime.store import columns
 from runtime.store.tx import plain_tx, tenant_tx
 from runtime.tools.registry import register_tool
+from runtime.worker.asking import query_operation
+from runtime.worker.circuits import tell_question
 from runtime.worker.execute import Prepared
 from runtime.worker.intents import _held_answer
-from runtime.worker.maintenance import lost, reconcile, storage
+from runtime.worker.maintenance import lost, reconcile, stops, storage
 from runtime.worker.work import Claimed
 from tests.support.engine import Engine, past_every_guard
 from tests.support.operations import send
@@ -267,3 +273,103 @@ def test_an_answer_past_its_retention_is_forgotten_and_its_key_never_sent_as_new
     item = Prepared(one.claimed, None, {}, b"", bytes(kept.payload_sha256), {})  # type: ignore[arg-type]
     report = _held_answer(item, held)
     assert (report.outcome, report.error["code"]) == ("failed", "operation_expired")  # type: ignore[index]
+
+
+def queried(one: Sent) -> list[tuple[str, str]]:
+    """Return (type, finding) of what was told of questions."""
+    return [
+        (e.type, e.payload["finding"])
+        for e in one.engine.events(one.run_id)
+        if e.type in ("OPERATION_QUERIED", "QUERY_HELD")
+    ]
+
+
+@pytest.mark.req("C1.4", "C5.5")
+@pytest.mark.parametrize(("scope", "name"), [("tool", "shop.find_refund"), ("workflow", None), ("tenant", "")])
+def test_no_question_goes_out_under_a_stop_and_one_does_when_it_is_lifted(sent, engine, scope, name):
+    one = sent()
+    one.pay()
+    one.lost_receipt()
+    name = engine.claimed[one.claimed.step_id].plan.name if name is None else name
+    stop = set_stop(actor=engine.actor, scope=scope, name=name, reason="test")
+    before = len(one.shop.ask("/control/calls")["items"])
+    assert one.ask() == {"unknown": 1}
+    operation = one.operation
+    assert (operation.status, operation.finding, operation.queries, operation.queried_at) == (
+        "unknown", "held", None, None,
+    )  # fmt: skip
+    with tenant_tx(engine.tenant.id) as tx:
+        tx.send("query_soon", ([one.operation_id],))
+    assert one.ask() == {}, "looked at again, and nothing is told twice"
+    assert queried(one) == [("QUERY_HELD", "held")]
+    assert len(one.shop.ask("/control/calls")["items"]) == before, "nobody was asked"
+    assert query_operation(tenant_id=engine.tenant.id, operation_id=one.operation_id).code == "stopped"
+    lift_stop(actor=engine.actor, stop_id=uuid.UUID(stop["stop_id"]))
+    stops.Releaser().run_once()
+    assert one.ask() == {"succeeded": 1}, "the end of the stop brings the question forward"
+    assert queried(one) == [("QUERY_HELD", "held"), ("OPERATION_QUERIED", "applied")]
+    engine.check(one.run_id)
+
+
+@pytest.mark.req("C5.5")
+def test_a_stop_keeps_a_question_however_long_it_stands(sent, engine, clock):
+    one = sent()
+    one.pay()
+    one.lost_receipt()
+    set_stop(actor=engine.actor, scope="tenant", reason="test")
+    one.ask()
+    clock.advance(conf().query_give_up_seconds + 60)
+    assert one.ask() == {}
+    assert (one.operation.status, one.operation.finding) == ("unknown", "held")
+
+
+@pytest.mark.req("C3.2")
+def test_a_question_the_policy_leaves_out_is_a_persons(sent, engine, needs):
+    one = sent()
+    one.pay()
+    one.lost_receipt()
+    set_policy(actor=engine.actor, data_regions=["eu"], scopes=None)
+    before = len(one.shop.ask("/control/calls")["items"])
+    assert one.ask() == {"needs_human": 1}
+    assert "names no data region" in engine.run(one.run_id).attention["evidence"]
+    assert "operation_unknown" in [need.kind for need in needs]
+    assert len(one.shop.ask("/control/calls")["items"]) == before
+    engine.check(one.run_id)
+
+
+@pytest.mark.req("B4.2")
+def test_questions_break_the_circuit_and_one_of_them_mends_it(sent, engine, clock):
+    one = sent()
+    one.pay()
+    one.lost_receipt()
+    tool_name = "shop.find_refund@1"
+    for _ in range(conf().breaker_failures - 1):
+        tell_question(engine.tenant.id, tool_name, "server_error", troubled=False)
+    one.shop.tell("query", None, before="answer", status=503)
+    assert one.ask() == {"unknown": 1}
+
+    def state() -> list[str]:
+        return [one["state"] for one in list_breakers(actor=engine.actor) if one["tool"] == tool_name]
+
+    assert state() == ["open"]
+    clock.advance(5)
+    assert one.ask() == {"unknown": 1}
+    assert (one.operation.finding, one.operation.queries) == ("held", 1)
+    clock.advance(conf().breaker_seconds + 5)
+    assert one.ask() == {"succeeded": 1}
+    assert state() == [], "closed, and nothing is counted any more"
+    assert [finding for _type, finding in queried(one)] == ["unreachable", "held", "applied"]
+
+
+@pytest.mark.req("C2.7")
+def test_questions_count_for_the_rate_of_their_tool_and_are_given_up_with_it(sent, engine, clock):
+    one, other = sent(), sent()
+    for each in (one, other):
+        each.pay()
+        each.lost_receipt()
+    set_limit(actor=engine.actor, scope="tool", name="shop.find_refund", calls=1, per_s=86400)
+    assert one.ask() == {"succeeded": 1, "unknown": 1}
+    left = next(each for each in (one, other) if each.operation.status == "unknown")
+    assert left.operation.finding == "held"
+    clock.advance(conf().query_give_up_seconds + 60)
+    assert left.ask() == {"needs_human": 1}

@@ -41,8 +41,10 @@ INSERT INTO qd_citation (id, tenant_id, outcome_id, evidence_id) VALUES (%s, %s,
 -- What asking a tool about an operation needs; the attempt is the one that sent it last.
 SELECT o.id AS operation_id, o.business_key, o.payload, o.run_id, o.step_id, o.external_ref, o.intended_at, o.sent_at,
   greatest(o.owner_epoch, s.owner_epoch) AS epoch, v.contract, a.outcome, a.finished_at, w.ended_at AS session_ended_at,
-  w.end_reason, qd_now() AS now
+  w.end_reason, qd_now() AS now, f.name AS workflow, o.finding
 FROM qd_operation o JOIN qd_tool_version v ON v.id = o.tool_version_id JOIN qd_step s ON s.id = o.step_id
+JOIN qd_run r ON r.id = o.run_id JOIN qd_workflow_version fv ON fv.id = r.workflow_version_id
+JOIN qd_workflow f ON f.id = fv.workflow_id
 LEFT JOIN qd_attempt a ON a.run_id = o.run_id AND a.step_id = o.step_id AND a.number = o.attempt
 LEFT JOIN qd_worker_session w ON w.id = a.worker_session_id
 WHERE o.id = %s;
@@ -64,6 +66,15 @@ JOIN qd_step s ON s.id = o.step_id WHERE o.id = %s;
 UPDATE qd_operation SET queries = coalesce(queries, 0) + 1, queried_at = qd_now(), finding = %s,
   observed_at = CASE WHEN %s THEN qd_now() ELSE observed_at END, next_query_at = %s
 WHERE id = %s;
+
+-- name: hold_query
+-- The question was kept back: nobody was asked.
+UPDATE qd_operation SET finding = 'held', next_query_at = %s WHERE id = %s AND status IN ('unknown', 'needs_human');
+
+-- name: held_queries_soon
+-- A stop ended: what was kept back is looked at again.
+UPDATE qd_operation SET next_query_at = qd_now()
+WHERE finding = 'held' AND next_query_at > qd_now() AND status IN ('unknown', 'needs_human');
 
 -- name: query_pause
 -- How long until it may be asked about again (seconds): something was asked within the pause, or is about to be.

@@ -16,9 +16,10 @@ from django.db import connections
 
 from runtime.kernel.errors import NotFound
 from runtime.store.tx import tenant_tx
-from runtime.tools.query import QUERY_SECONDS, ask, read_question
+from runtime.tools.query import QUERY_SECONDS
+from runtime.worker.asking import ask_about
 from runtime.worker.maintenance.each import attempt, attempt_runs, by_tenant, due
-from runtime.worker.verification import settle_finding
+from runtime.worker.verification import put_off, settle_finding
 
 _BATCH = 32
 _AT_ONCE = 8
@@ -61,9 +62,9 @@ def _one(claimed: tuple[uuid.UUID, uuid.UUID]) -> str:
 
 def _ask_and_settle(tenant_id: uuid.UUID, operation_id: uuid.UUID, status: list[str]) -> int:
     try:
-        with tenant_tx(tenant_id) as tx:
-            question = read_question(tx, operation_id)
+        question, finding = ask_about(tenant_id, operation_id)
     except NotFound:
         return 0
-    status.append(settle_finding(question, ask(question)))
+    if not put_off(question, finding):
+        status.append(settle_finding(question, finding))
     return 1

@@ -11,8 +11,9 @@ from runtime.actions.base import WORK_CHANNEL
 from runtime.graph.plans import plan_of
 from runtime.graph.propagate import go_on, settle
 from runtime.machine.frame import Frame
+from runtime.store.directory import all_tenants
 from runtime.store.tx import plain_tx, tenant_tx
-from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_runs, by_tenant
+from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt, attempt_runs, by_tenant
 from runtime.worker.stops import Standing, everywhere
 
 _BATCH = 500
@@ -20,7 +21,7 @@ _AFTER = timedelta(seconds=5)
 
 
 class Releaser:
-    """Queues steps that no stop holds back any more; it looks for them only after a stop has ended."""
+    """Queues steps that no stop holds back any more, and lets tools be asked again; only after a stop has ended."""
 
     def __init__(self) -> None:
         # A fresh scheduler does not know what ended before it began: it looks once.
@@ -34,6 +35,8 @@ class Releaser:
             if ended == self._seen:
                 return 0
             fresh = ended is not None and tx.now() - ended < _AFTER
+        for tenant in all_tenants():
+            attempt("stops", tenant.id, partial(_ask_again, tenant.id))
         standing = everywhere()
         seen, done, released = set[tuple[Any, ...]](), set[tuple[Any, ...]](), 0
         while rows := _page(seen):
@@ -44,6 +47,12 @@ class Releaser:
         # back a moment after its end.
         self._seen = self if fresh or len(done) < len(seen) else ended
         return released
+
+
+def _ask_again(tenant_id: uuid.UUID) -> int:
+    """Let the reconciler look again at questions that were kept back."""
+    with tenant_tx(tenant_id, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
+        return tx.count("held_queries_soon")
 
 
 def _page(seen: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
