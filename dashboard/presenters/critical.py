@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from dashboard.presenters.spans import BAD, HOLD, QUEUE, RETRY, RUN, TIMER, UNKNOWN, Span
+from dashboard.presenters.spans import BAD, HOLD, QUEUE, RETRY, RUN, STOPPED, THROTTLED, TIMER, UNKNOWN, Span
 
 SATISFIES = frozenset({"succeeded", "mark_successed", "skipped"})
 ACTIVE = frozenset({"queued", "running", "hold", "unknown"})
 WORK, OTHER = "work", "other"
-_SHARE = {RUN: WORK, QUEUE: QUEUE, BAD: RETRY, RETRY: RETRY, HOLD: HOLD, UNKNOWN: UNKNOWN, TIMER: TIMER}
-ORDER = (WORK, QUEUE, RETRY, HOLD, UNKNOWN, TIMER, OTHER)
+_SHARE = {
+    RUN: WORK, QUEUE: QUEUE, THROTTLED: THROTTLED, BAD: RETRY, RETRY: RETRY, HOLD: HOLD, STOPPED: STOPPED,
+    UNKNOWN: UNKNOWN, TIMER: TIMER,
+}  # fmt: skip
+ORDER = (WORK, QUEUE, THROTTLED, RETRY, HOLD, STOPPED, UNKNOWN, TIMER, OTHER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From a run's events to spans of time per step: queue wait, run, failed attempt, retry pause, hold, unknown. Pure."""
+"""From a run's events to spans of time per step: queue, throttled, run, failed attempt, retry pause, hold … Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from datetime import datetime
 from typing import Any
 
 QUEUE, RUN, BAD, RETRY, HOLD, UNKNOWN, TIMER = "queue", "run", "bad", "retry", "hold", "unknown", "timer"
+THROTTLED, STOPPED = "throttled", "stopped"
 # What a waiting step waits for once it has begun; waiting for its inputs is no span of the step.
-_WAITS = {"retry_scheduled": RETRY, "timer": TIMER, "yielded": TIMER, "given_back": QUEUE, "granted": QUEUE}
+_WAITS = {
+    "retry_scheduled": RETRY, "timer": TIMER, "yielded": TIMER, "given_back": QUEUE, "granted": QUEUE,
+    "stopped": STOPPED, "reconciled": QUEUE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of one step's time in one role; ``end`` None while it goes on. ``to`` is the status it ended in."""
+    """A stretch of one step's time in one role; ``end`` None while it goes on. ``to`` is the status it ended in.
+
+    ``gate`` is what a throttled step waits for, (kind, name), as ``worker/gates.py`` names it.
+    """
 
     kind: str
     start: datetime
@@ -22,6 +29,7 @@ class Span:
     attempt: int
     to: str | None
     event: int
+    gate: tuple[str, str] | None = None
 
     def seconds(self, now: datetime) -> float:
         """Return its length so far."""
@@ -35,6 +43,8 @@ def spans_of(events: Iterable[dict[str, Any]]) -> dict[str, list[Span]]:
     for event in events:
         node, to = event.get("node"), event.get("to_status")
         if node is None or to is None:
+            if (split := _parked(open_at, event)) is not None:
+                found.setdefault(node or "", []).append(split)
             _remember_cause(open_at, event)
             continue
         key = (node, event.get("execution_version") or 1)
@@ -56,9 +66,20 @@ def _remember_cause(open_at: dict[tuple[str, int], Any], event: dict[str, Any]) 
         open_at[key] = (status, "timer", begun)
 
 
+def _parked(open_at: dict[tuple[str, int], Any], event: dict[str, Any]) -> Span | None:
+    """From here on a queued step waits for a limit, a breaker or a state; returns how it waited before."""
+    key = (event.get("node") or "", event.get("execution_version") or 1)
+    before = open_at.get(key)
+    if event.get("type") != "STEP_PARKED" or before is None or before[0] != "queued":
+        return None
+    span = _span(_kind(before[0], before[1], None, None) or QUEUE, before[2], event)
+    open_at[key] = ("queued", THROTTLED, event)
+    return span
+
+
 def _kind(status: str, cause: str | None, to: str | None, event: dict[str, Any] | None) -> str | None:
     if status == "queued":
-        return QUEUE
+        return THROTTLED if cause == THROTTLED else QUEUE
     if status == "running":
         retried = to == "waiting" and event is not None and event.get("cause") == "retry_scheduled"
         return BAD if to == "failed" or retried else RUN
@@ -75,4 +96,10 @@ def _span(kind: str, begun: dict[str, Any], ended: dict[str, Any] | None) -> Spa
         begun.get("attempt") or 0,
         ended.get("to_status") if ended else None,
         begun["seq"],
+        _gate(begun) if kind == THROTTLED else None,
     )
+
+
+def _gate(event: dict[str, Any]) -> tuple[str, str] | None:
+    told = event.get("payload") or {}
+    return (told["kind"], told.get("name", "")) if "kind" in told else None

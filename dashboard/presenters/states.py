@@ -91,6 +91,7 @@ CAUSE = {
     "receipt_unknown": gettext_lazy("no receipt"),
     "operation": gettext_lazy("an effect is open"),
     "stopped": gettext_lazy("emergency stop"),
+    "throttled": gettext_lazy("throttled"),
     "reconciled": gettext_lazy("found out outside"),
     "taken_over": gettext_lazy("taken over by a person"),
 }

@@ -9,7 +9,18 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from dashboard.presenters import states, times
-from dashboard.presenters.critical import HOLD, QUEUE, RETRY, TIMER, UNKNOWN, WORK, Path, critical_path
+from dashboard.presenters.critical import (
+    HOLD,
+    QUEUE,
+    RETRY,
+    STOPPED,
+    THROTTLED,
+    TIMER,
+    UNKNOWN,
+    WORK,
+    Path,
+    critical_path,
+)
 from dashboard.presenters.spans import BAD, RUN, Span, spans_of
 
 MAX_ROWS = 300
@@ -131,9 +142,24 @@ def _row(
 def _word(span: Span, step: dict[str, Any] | None) -> str:
     words = {
         QUEUE: _("queued"), RUN: _("ran"), BAD: _("failed attempt"), RETRY: _("retry pause"), HOLD: _("held"),
-        UNKNOWN: _("result unknown"), TIMER: _("timer"),
+        UNKNOWN: _("result unknown"), TIMER: _("timer"), THROTTLED: _throttled(span), STOPPED: _("emergency stop"),
     }  # fmt: skip
     return words[span.kind]
+
+
+def _throttled(span: Span) -> str:
+    """Return what a throttled step waits for."""
+    kind, name = span.gate or ("", "")
+    words = {
+        "tool": _("throttled by the limit of %(name)s"),
+        "workflow": _("throttled by the workflow's limit"),
+        "tenant": _("throttled by the tenant's limit"),
+        "global": _("throttled by the installation's limit"),
+        "breaker": _("throttled: %(name)s keeps failing"),
+        "run": _("throttled by the run's own bound"),
+        "state": _("throttled: another writes the same state"),
+    }
+    return words[kind] % {"name": name} if kind in words else _("throttled")
 
 
 def _note(
@@ -165,6 +191,10 @@ def _note(
         parts.append(_("result unknown %(time)s") % {"time": length})
     elif last.kind == QUEUE:
         parts.append(_("queued %(time)s") % {"time": length})
+    elif last.kind == THROTTLED:
+        parts.append(f"{_throttled(last)} {length}")
+    elif last.kind == STOPPED:
+        parts.append(_("stopped %(time)s") % {"time": length})
     elif last.kind == RETRY:
         parts.append(_("next try after %(time)s") % {"time": length})
     elif last.kind in (RUN, TIMER):
@@ -186,7 +216,8 @@ def _shares(path: Path) -> list[dict[str, Any]]:
     """Return where the time of the path went, in percent from left to right."""
     words = {
         WORK: _("work"), QUEUE: _("queue"), RETRY: _("failed attempt and retry"), HOLD: _("hold"),
-        UNKNOWN: _("result unknown"), TIMER: _("timer"), "other": _("between steps"),
+        UNKNOWN: _("result unknown"), TIMER: _("timer"), THROTTLED: _("throttled"), STOPPED: _("emergency stop"),
+        "other": _("between steps"),
     }  # fmt: skip
     shares, at = [], 0.0
     for role, seconds in path.parts.items():
@@ -211,5 +242,7 @@ def _sentence(path: Path, titles: dict[str, str]) -> str:
         HOLD: _("Holding %(node)s costs the most."),
         UNKNOWN: _("The unknown result of %(node)s costs the most."),
         TIMER: _("The timer of %(node)s costs the most."),
+        THROTTLED: _("Throttling %(node)s costs the most."),
+        STOPPED: _("The emergency stop of %(node)s costs the most."),
     }[role]
     return f"{least} {lost % {'node': titles.get(node, node)}}"

@@ -19,7 +19,7 @@ from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import Array, arrays
 from runtime.store.columns import STEP
 from runtime.store.tx import Tx, plain_rows, tenant_tx
-from runtime.worker.gates import Gates, park_steps
+from runtime.worker.gates import Gates, note_parked, park_steps
 from runtime.worker.onward import Room
 from runtime.worker.session import mark_of
 from runtime.worker.undoing import UndoOrder, called, undo_orders
@@ -47,19 +47,22 @@ class Claimer:
         self.session_id = session_id
         self._payload = orjson.dumps({"worker": str(session_id)}).decode()
         self._facts: OrderedDict[uuid.UUID, TaskFacts] = OrderedDict()
-        self.parked = 0
+        self.parked, self.left = 0, False
         self._asked: tuple[psycopg.Cursor | None, psycopg.Cursor | None] = (None, None)
         self.mark = mark_of(session_id)
         self._found: set[uuid.UUID] = set()  # the runs of the last claim
         self._refused: dict[uuid.UUID, float] = {}
 
-    def claim(self, tenant_id: uuid.UUID, pool: str, limit: int, slots: int | None = None) -> list[Claimed]:
+    def claim(
+        self, tenant_id: uuid.UUID, pool: str, limit: int, slots: int | None = None, inline: int | None = None
+    ) -> list[Claimed]:
         """Claim up to ``limit`` steps in one short transaction that never waits. Raises SessionOver.
 
-        Of them at most ``slots`` are steps whose call waits in a slot; what goes beyond that is left to others. Steps
-        that a limit or a breaker keeps from starting are parked; ``parked`` says how many.
+        Of them at most ``slots`` are steps whose call waits in a slot, and ``inline`` run in the drain's own thread;
+        what goes beyond that is left to others (``left``: steps of the second kind were). Steps that a limit or a
+        breaker keeps from starting are parked; ``parked`` says how many.
         """
-        self.parked = 0
+        self.parked, self.left = 0, False
         refused, self._found = self._passed_over(), set()
         with tenant_tx(tenant_id, deferred=True) as tx:
             with tx.pipeline():
@@ -76,9 +79,9 @@ class Claimer:
                 return []
             frame = Frame(tx, plan_of)
             now = clock.fetchone()[0]  # type: ignore[index]
-            room = Room(limit, limit if slots is None else slots)
+            room = Room(limit, limit if slots is None else slots, inline)
             claimed, parked = self._choose(frame, self._take(frame, rows, now), room, Gates(bounds.fetchall(), tx))
-            self.parked = len(parked)
+            self.parked, self.left = len(parked), room.left
             frame.flush(lambda tx: self.follow(tx, claimed))
             park_steps(tx, parked)
             self.read_context(tx, claimed)
@@ -99,6 +102,7 @@ class Claimer:
         for (run, step), (_run, node) in zip(pairs, nodes, strict=True):
             if concerned and (gate := gates.refuses(run, node)) is not None:
                 parked.append((step.id, gate))
+                note_parked(run, step, gates.named(run, gate))
             elif room.take(frame.tx.tenant_id, node):
                 tokens = gates.take(run, node) if concerned else None
                 claimed.append(self.start(run, step, tokens, orders.get(step.id)))

@@ -27,7 +27,7 @@ from runtime.store.tx import RETRYABLE, Tx, is_away, retrying, tenant_tx
 from runtime.worker.checkpoints import checkpoint_row, store_large
 from runtime.worker.circuits import tell_circuits
 from runtime.worker.doubts import own_the_doubt
-from runtime.worker.gates import Gates, park_steps
+from runtime.worker.gates import Gates, note_parked, park_steps
 from runtime.worker.onward import Onward
 from runtime.worker.outcomes import record_verdict
 from runtime.worker.retries import refuse_exhausted
@@ -277,6 +277,7 @@ class _Batch:
                 step.claimable = False
                 run.woke -= 1
                 self.gated.append((step.id, report.waits_for))
+                note_parked(run, step, {"kind": "state", "name": ""})
 
     def _parked(self, run: RunState, step: StepState, report: Report) -> None:
         move_step(run, step, "waiting", by="owner", type="STEP_YIELDED", cause="yielded")

@@ -16,6 +16,7 @@ import structlog
 
 from runtime.graph.plan import NodePlan, Plan
 from runtime.kernel.errors import BadInput, NotFound, Unavailable
+from runtime.machine.apply import note
 from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import arrays
@@ -170,6 +171,15 @@ class Gates:
                 return limit.id
         return None
 
+    def named(self, run: RunState, gate: uuid.UUID) -> dict[str, str]:
+        """Return what a step waits for in words of the ledger: {kind, name}; kind ``run`` is the run's own bound."""
+        if gate == run.id:
+            return {"kind": "run", "name": ""}
+        for breaker in self.breakers:
+            if breaker.id == gate:
+                return {"kind": "breaker", "name": breaker.tool}
+        return next(({"kind": one.scope, "name": one.name} for one in self.limits if one.id == gate), {})
+
     def take(self, run: RunState, node: NodePlan) -> list[uuid.UUID]:
         """Take what a step that starts needs; return the limits whose tokens it holds."""
         if run.plan.max_parallel is not None:
@@ -212,6 +222,11 @@ class Gates:
             return False
         limits, breakers = self.of(node, run.plan)
         return bool(breakers) or any(one.waited_for for one in limits)
+
+
+def note_parked(run: RunState, step: StepState, waits_for: dict[str, str]) -> None:
+    """Tell once for each time a step is parked what it waits for; it stays queued, and no look of it is told."""
+    note(run, "STEP_PARKED", step, cause="throttled", payload=waits_for)
 
 
 def park_steps(tx: Tx, parked: list[tuple[uuid.UUID, uuid.UUID]]) -> None:

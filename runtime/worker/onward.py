@@ -27,20 +27,29 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """How much a worker may take now: ``steps`` in all, of them ``slots`` whose call waits in a slot."""
+    """How much a worker may take now: ``steps`` in all, of them ``slots`` whose call waits in a slot.
 
-    __slots__ = ("slots", "steps")
+    And ``inline`` that run in the drain's own thread, one after the other; ``left`` says that one of these was left.
+    """
 
-    def __init__(self, steps: int, slots: int) -> None:
-        self.steps, self.slots = steps, slots
+    __slots__ = ("inline", "left", "slots", "steps")
+
+    def __init__(self, steps: int, slots: int, inline: int | None = None) -> None:
+        self.steps, self.slots, self.inline = steps, slots, steps if inline is None else inline
+        self.left = False
 
     def take(self, tenant_id: uuid.UUID | None, node: NodePlan) -> bool:
         """Take a place for a step of ``node``; False when there is none of its kind."""
         if self.steps <= 0:
             return False
-        if not runs_inline(tenant_id, node):
-            if self.slots <= 0:
+        if runs_inline(tenant_id, node):
+            if self.inline <= 0:
+                self.left = True
                 return False
+            self.inline -= 1
+        elif self.slots <= 0:
+            return False
+        else:
             self.slots -= 1
         self.steps -= 1
         return True
@@ -57,9 +66,11 @@ def runs_inline(tenant_id: uuid.UUID | None, node: NodePlan) -> bool:
 class Onward:
     """What one completion may go on with: ``ask`` goes out with the locks, ``take`` comes before the flush."""
 
-    def __init__(self, claimer: Claimer, pools: Sequence[str], steps: int, slots: int) -> None:
+    def __init__(
+        self, claimer: Claimer, pools: Sequence[str], steps: int, slots: int, inline: int | None = None
+    ) -> None:
         self.claimer, self.pools = claimer, list(pools)
-        self._most = steps, slots
+        self._most = steps, slots, inline
         self._live: psycopg.Cursor | None = None
         self._urgent: psycopg.Cursor | None = None
         self.taken: list[Claimed] = []

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.presenters import timeline, times
 from dashboard.presenters.critical import HOLD, OTHER, QUEUE, RETRY, UNKNOWN, WORK, critical_path
-from dashboard.presenters.spans import spans_of
+from dashboard.presenters.spans import STOPPED, THROTTLED, spans_of
 
 T0 = datetime(2026, 11, 12, 2, 0, tzinfo=UTC)
 
@@ -51,6 +51,17 @@ class Story:
             step["finished_at"] = at(seconds)
         return self
 
+    def park(self, node: str, seconds: float, kind: str, name: str) -> Story:
+        """A queued step waits for a limit, a breaker or a state; its status stays."""
+        self.events.append(
+            {
+                "seq": len(self.events) + 1, "type": "STEP_PARKED", "node": node, "execution_version": 1, "attempt": 0,
+                "from_status": None, "to_status": None, "cause": "throttled", "occurred_at": at(seconds),
+                "payload": {"kind": kind, "name": name},
+            }
+        )  # fmt: skip
+        return self
+
     def work(self, node: str, queued: float, started: float, ended: float) -> Story:
         return self.move(node, "queued", queued).move(node, "running", started).move(node, "succeeded", ended)
 
@@ -66,6 +77,41 @@ def test_spans_tell_queue_run_retry_hold_and_unknown_apart():
     kinds = {node: [(s.kind, s.seconds(at(60))) for s in spans] for node, spans in spans_of(story.events).items()}
     assert kinds["a"] == [("queue", 2), ("bad", 3), ("retry", 4), ("queue", 1), ("run", 4), ("unknown", 6)]
     assert kinds["b"] == [("hold", 30), ("queue", 0), ("queue", 10)]
+
+
+def test_what_throttles_a_step_and_for_how_long_is_told_apart_from_the_queue():
+    story = Story(("a", "b"))
+    story.move("a", "queued", 0).park("a", 2, "tool", "shop.refund").move("a", "running", 12).move("a", "succeeded", 13)
+    story.move("b", "queued", 13).park("b", 13, "breaker", "shop.mail@1").park("b", 20, "tenant", "")
+    spans = spans_of(story.events)
+    assert [(s.kind, s.seconds(at(60)), s.gate) for s in spans["a"]] == [
+        ("queue", 2, None), ("throttled", 10, ("tool", "shop.refund")), ("run", 1, None),
+    ]  # fmt: skip
+    assert [(s.kind, s.seconds(at(60)), s.gate) for s in spans["b"]] == [
+        ("queue", 0, None), ("throttled", 7, ("breaker", "shop.mail@1")), ("throttled", 40, ("tenant", "")),
+    ]  # fmt: skip
+    path = story.path(60)
+    assert path.parts == pytest.approx({WORK: 1, QUEUE: 2, THROTTLED: 57})
+    assert path.worst == (THROTTLED, "b")
+    run = {"created_at": T0, "finished_at": None, "deadline": None}
+    drawn = timeline.build(story.graph, story.events, run, at(60))
+    rows = {row.node: row for row in drawn.rows}
+    assert [bar.title for bar in rows["a"].bars][1] == "throttled by the limit of shop.refund 10 s"
+    assert rows["b"].note == "throttled by the tenant's limit 40 s"
+    assert "Throttling B costs the most." in drawn.sentence
+
+
+def test_a_stop_and_a_proof_of_absence_have_their_spans():
+    story = Story(("a", "b"))
+    story.move("a", "queued", 0).move("a", "running", 1).move("a", "waiting", 2, "stopped").move("a", "queued", 32)
+    story.move("a", "running", 32).move("a", "unknown", 33).move("a", "waiting", 40, "reconciled")
+    story.move("a", "queued", 41).move("a", "running", 42).move("a", "succeeded", 43)
+    kinds = [(s.kind, s.seconds(at(60))) for s in spans_of(story.events)["a"]]
+    assert kinds == [
+        ("queue", 1), ("run", 1), ("stopped", 30), ("queue", 0), ("run", 1), ("unknown", 7), ("queue", 1), ("queue", 1),
+        ("run", 1),
+    ]  # fmt: skip
+    assert story.path(43).worst == (STOPPED, "a")
 
 
 def test_where_the_time_went_adds_up_to_the_run():
