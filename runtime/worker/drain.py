@@ -31,6 +31,7 @@ from runtime.worker.held import compare, heed_missed
 from runtime.worker.intents import intend
 from runtime.worker.looking import carry_out, first_call, look
 from runtime.worker.onward import Onward
+from runtime.worker.pace import Pace
 from runtime.worker.session import Session
 from runtime.worker.stops import Remembered, held_back
 from runtime.worker.underway import UnderWay
@@ -41,9 +42,7 @@ log = structlog.get_logger(__name__)
 _MAX_DRAIN_SECONDS, _MOST_REFUSED = 600.0, 50
 _RETRY_SECONDS, _SHUN_SECONDS, _DOUBT_SECONDS, _COMPARE_SECONDS = 0.5, 10.0, 0.02, 5.0
 _BLOCKED_SECONDS, _MAX_BLOCKED = 0.002, 50
-_INLINE_SECONDS = 0.05  # what runs in this thread between two transactions takes about so long at most
 _TURNS = 8  # every so many claims everybody is asked; every so many completions do not go on with their runs
-_SHARE_OF_LEASE = 5  # what was claimed and not begun after that share of it goes to whoever has time
 DATABASE_AWAY = (Unavailable, psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -59,7 +58,7 @@ class Drain:
         self.hungry, self.over = True, False
         self.slots = ThreadPoolExecutor(conf().slots, thread_name_prefix="slot")
         self.claims = self.turn = self.flushes = self.written = self.blocked = 0
-        self.pace = 0.0  # seconds a step took that ran in this thread; 0 while most wait in slots
+        self.pace = Pace()
         self.likely: set[uuid.UUID] = set()  # tenants in which this worker's own completions made steps ready
         self.doubtful: set[uuid.UUID] = set()  # tenants in which a claim may have been committed unseen
         self.shunned: dict[uuid.UUID, float] = {}  # tenants whose claim broke, and until when they are left alone
@@ -76,7 +75,7 @@ class Drain:
                 if time.monotonic() >= self.next_compare:
                     self._compare()
                 # What ran inline is completed first: it goes on with its own successors.
-                unwritten = not self.running and 2 * len(self.reports) >= max(1, self._quick())
+                unwritten = not self.running and 2 * len(self.reports) >= max(1, self.pace.quick())
                 if not closing and not unwritten and self.hungry and self._free() > 0:
                     self._claim()
                 self._collect(closing)
@@ -101,12 +100,8 @@ class Drain:
     def _slots(self) -> int:
         return conf().slots - len(self.running)
 
-    def _quick(self) -> int:
-        """How many steps would run inline in the time there is, judged by the last ones."""
-        return min(conf().claim_batch, int(_INLINE_SECONDS / self.pace)) if self.pace else 0
-
     def _free(self) -> int:
-        return max(min(conf().claim_batch, self._slots()), self._quick() - len(self.reports))
+        return max(min(conf().claim_batch, self._slots()), self.pace.quick() - len(self.reports))
 
     def _claim(self) -> None:
         if not self.session.lease.held():
@@ -148,13 +143,13 @@ class Drain:
                 share = -(-free // (len(order) - index))
                 claimed = self._claim_one(tenant_id, pool, share, self._slots())
                 got += len(claimed) + self.claimer.parked  # what is parked is out of the way: others lie behind it
-                self.hungry = self.hungry or len(claimed) == share or self.claimer.parked > 0
+                self.hungry = self.hungry or len(claimed) == share or self.claimer.parked > 0 or self.claimer.left
                 self._start(tenant_id, claimed)
         return got
 
     def _claim_one(self, tenant_id: uuid.UUID, pool: str, limit: int, slots: int) -> list[Claimed]:
         try:
-            return self.claimer.claim(tenant_id, pool, limit, slots)
+            return self.claimer.claim(tenant_id, pool, limit, slots, self.pace.inline())
         except DATABASE_AWAY as problem:
             if not isinstance(problem, RETRYABLE):
                 self.doubtful.add(tenant_id)
@@ -238,10 +233,10 @@ class Drain:
     def _start(self, tenant_id: uuid.UUID, claimed: list[Claimed]) -> None:
         """Run control nodes and inline tools here, commit intents of writing calls, give the rest to slots."""
         writing: list[Prepared] = []
-        begun_at, before = time.monotonic(), len(self.reports)
+        self.pace.begin(len(claimed), len(self.reports))
         self._beat(len(claimed))
         for index, item in enumerate(claimed):
-            if time.monotonic() - begun_at > conf().lease_seconds / _SHARE_OF_LEASE:
+            if self.pace.is_late():
                 for rest in claimed[index:]:
                     self._report(Report(rest, "given_back", cause="given_back"))
                 break
@@ -254,8 +249,7 @@ class Drain:
                 writing.append(begun)
             elif begun is not None:
                 self._call(begun)
-        count = len(self.reports) - before
-        self.pace = (time.monotonic() - begun_at) / count if 2 * count > len(claimed) else 0.0
+        self.pace.end(len(self.reports))
         for prepared in self._intend(tenant_id, writing) if writing else []:
             self._call(prepared)
 
@@ -388,8 +382,9 @@ class Drain:
 
     def _onward(self, tenants: int) -> Onward:
         """Return what a completion may take: this worker's free places, shared among the tenants of a flush."""
-        slots = self._slots()
-        return Onward(self.claimer, conf().pools, -(-max(slots, self._quick()) // tenants), -(-slots // tenants))
+        slots, inline = self._slots(), self.pace.inline()
+        steps = max(slots, self.pace.quick())
+        return Onward(self.claimer, conf().pools, -(-steps // tenants), -(-slots // tenants), -(-inline // tenants))
 
     def _ring(self) -> None:
         """More became ready than this worker can take: wake the idle ones, who would look in a second anyway."""
