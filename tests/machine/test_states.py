@@ -119,3 +119,42 @@ def test_a_rerun_of_the_ended_one_takes_the_state_anew(bank):
     nothing_was_sent(bank, run_id, sent.claimed.operation_id)
     bank.act(rerun_step, run_id, "pay")
     assert bank.step(run_id, "pay", 1).serial is None
+
+
+def test_a_state_that_bears_several_calls_has_so_many_writers_and_lets_in_whoever_waits(tenant):
+    """Whichever place frees, the one that waited longest gets it; a place in doubt is taken until it is settled."""
+    bank = Office(tenant)
+    contract = writing("bank.pay", serial="account:{account}", serial_most=3, input_schema=PROPERTIES)
+    register_tool(actor=bank.actor, contract=contract)
+    runs: list[uuid.UUID] = []
+    sent, waiting = {}, []
+    for number in range(6):
+        runs.append(pay(bank, f"k{number}"))
+        going, held = begin(bank, runs[-1])
+        sent.update({one.claimed.run_id: one for one in going})
+        if held:
+            waiting += [one.waits_for for one in held]
+            complete(bank.tenant.id, held)
+    assert list(sent) == runs[:3]
+    assert len(set(waiting)) == 1, "they stand in one line"
+    places = {bank.step(run_id, "pay").serial for run_id in runs[:3]}
+    assert len(places) == 3
+    assert Turnstile().run_once() == 0
+    error = {"class": "network", "message": "the answer was lost"}
+    complete(bank.tenant.id, [Report(sent[runs[0]].claimed, "unknown", error=error, operation_status="unknown")])
+    assert Turnstile().run_once() == 0, "it may still be writing"
+    last = Report(sent[runs[2]].claimed, "failed", error=error, operation_status="refused")
+    assert complete(bank.tenant.id, [last]).freed == {waiting[0]: 1}
+    assert Turnstile().run_once() == 1
+    (going,), held = begin(bank, runs[3])
+    assert held == []
+    assert bank.step(runs[3], "pay").serial in places
+    other = bank.submit(PAY, {"key": "other", "account": "B"})
+    (apart,), held = begin(bank, other)
+    assert held == [], "another account is another state"
+    for one in (going, sent[runs[1]], apart):
+        bank.report(one.claimed, "succeeded", operation_status="succeeded")
+    assert Turnstile().run_once() == 2
+    for run_id in (*runs, other):
+        bank.check(run_id)
+    assert not invariants.problems(bank.tenant.id, at_rest=False)
