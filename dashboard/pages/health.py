@@ -8,7 +8,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from runtime.queries.health import engine_numbers, readiness
+from runtime.queries.health import engine_numbers, pool_queues, readiness
 
 GAUGES = {
     "queue_depth": "Steps that may run now and wait for a worker; counted to the high-water mark",
@@ -17,6 +17,7 @@ GAUGES = {
     "slots_busy": "Places in use",
     "outbox_oldest_seconds": "Age of the oldest message that was not sent yet",
 }
+UNSERVED = "(unserved)"  # no pool is called so
 
 
 @require_safe
@@ -37,19 +38,30 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return response
 
 
+def _tell_pools(queues: dict[str, tuple[int, float]], registry: prometheus_client.CollectorRegistry) -> None:
+    """Add depth and age by pool; what waits in pools that no worker serves is told under one name."""
+    words = "Steps that may run now and wait for a worker of the pool", "How long the oldest of them has waited"
+    depth = prometheus_client.Gauge("quarterdeck_pool_queue_depth", words[0], ["pool"], registry=registry)
+    oldest = prometheus_client.Gauge("quarterdeck_pool_queue_oldest_seconds", words[1], ["pool"], registry=registry)
+    for pool, (steps, seconds) in queues.items():
+        depth.labels(pool or UNSERVED).set(steps)
+        oldest.labels(pool or UNSERVED).set(seconds)
+
+
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Answer the Prometheus text format: this process, and the engine when the database can be reached."""
     text = prometheus_client.generate_latest()
     try:
-        numbers = engine_numbers()
+        numbers, queues = engine_numbers(), pool_queues()
     except (psycopg.Error, DatabaseError):
-        numbers = {}
+        numbers, queues = {}, {}
     registry = prometheus_client.CollectorRegistry()
     prometheus_client.Gauge("quarterdeck_database_up", "1 when the database answers", registry=registry).set(
         bool(numbers)
     )
     for name, value in numbers.items():
         prometheus_client.Gauge(f"quarterdeck_{name}", GAUGES[name], registry=registry).set(value)
+    _tell_pools(queues, registry)
     text += prometheus_client.generate_latest(registry)
     return HttpResponse(text, content_type=prometheus_client.CONTENT_TYPE_LATEST)

@@ -55,6 +55,17 @@ def engine_numbers() -> dict[str, float]:
     }
 
 
+def pool_queues() -> dict[str, tuple[int, float]]:
+    """Return pool → (steps that may run now, seconds since the oldest of them was queued), of every tenant together.
+
+    Each pool that a living worker serves is there, an empty one with (0, 0.0); what waits in others is under "". Depths
+    are counted to the high-water mark and one beyond. Raises psycopg.Error.
+    """
+    with plain_tx() as tx:
+        rows = tx.rows("pool_queues", (conf().queue_high_water + 1,))
+    return {pool: (depth, max(0.0, oldest)) for pool, depth, oldest in rows}
+
+
 def _scheduler(connected: int, failing: list[str]) -> Check:
     if not connected:
         return _check(False, "no scheduler is connected")

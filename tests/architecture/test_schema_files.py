@@ -30,6 +30,7 @@ RELEASED = {
     "runbooks.sql": "0a18c53954cf8e946ecef52df63c7c063ec140b7e1b5c0c476421eea46c295fb",
     "sign_ins.sql": "5805f72a4ab6d0465bf672f209f3258d1feb92bc8b634ffe2c2927fda18e14c1",
     "own_grants.sql": "fc6188fc8a68bdb28739c0712c4aa8368803fd9ff2ec0a61bef2a6b820113240",
+    "pool_queues.sql": "7298fa49e66510c3fc3b38ca0cea5ee499d3e19d1af737ce4eca8200f7cd0b46",
     "parked.sql": "47dc54d8a579f84f3fa537f37e6a64fbd1df82ebd66069f35003bd5f17b0c2b2",
     "signals.sql": "156792692619e72367b503dc82d00c48276024b53b8eb4c2168baee20f881b6b",
     "statistics.sql": "5b88d3356e71a5808494d4c36305e62c8a3b0877b2a8bf6f4777e38021cd8a3c",

@@ -19,6 +19,7 @@ ASKED = {
     "qd_memberships_of(integer)",
     "qd_oldest_queued()",
     "qd_oldest_unsent()",
+    "qd_pool_queues(integer)",
     "qd_queue_depth()",
     "qd_queue_depth(integer)",
     "qd_running_steps()",

@@ -15,3 +15,7 @@ SELECT qd_queue_depth(%s), count(*), coalesce(sum(w.slots), 0), coalesce(sum(lea
   coalesce(extract(epoch FROM qd_now() - qd_oldest_unsent()), 0)::float8
 FROM qd_worker_session w LEFT JOIN qd_running_steps() b(session, n) ON b.session = w.id
 WHERE w.ended_at IS NULL AND w.lease_until > qd_now();
+
+-- name: pool_queues
+-- By pool, without any tenant: how deep its queue is and how long its oldest step has waited (seconds).
+SELECT pool, depth, coalesce(extract(epoch FROM qd_now() - oldest), 0)::float8 FROM qd_pool_queues(%s) ORDER BY pool;
