@@ -16,6 +16,7 @@ from django.test import Client
 
 from approvals.actions.propose import propose_edit
 from approvals.models import Decision, Request
+from runtime.actions.runs import cancel_run
 from runtime.models import AuditEntry, WorkerSession
 from runtime.queries import runs as run_queries
 from runtime.store.tx import tenant_tx
@@ -59,6 +60,34 @@ def test_no_success_is_shown_while_an_effect_is_open(made: Scene, admin: Reader)
     assert state_in_head(page) not in ("completed", "partially_completed")
     assert "not known" in page
     assert state_in_list(admin.get("/runs/"), run_id) == state_in_head(page)
+
+
+@pytest.mark.req("C5.5")
+@pytest.mark.parametrize(
+    ("outcome", "status", "sentence"),
+    [
+        ("succeeded", "succeeded", "Execution cancelled, external action happened: refund:{}."),
+        ("unknown", "unknown", "Execution cancelled, external action to be verified: refund:{}."),
+        ("failed", "refused", None),
+    ],
+)
+def test_a_cancelled_run_says_what_happened_outside(made: Scene, admin: Reader, outcome, status, sentence):
+    """A late success is kept and told; the run's state does not go back for it."""
+    engine = made.engine
+    run_id = engine.submit({"format": "quarterdeck/1", "name": "one", "nodes": [node("only")]}, {})
+    (claimed,) = [one for one in engine.claim() if one.run_id == run_id]
+    send(engine, claimed, f"refund:{run_id}")
+    cancel_run(actor=engine.actor, run_id=run_id, reason="too much")
+    assert engine.run(run_id).status == "cancelling"
+    engine.report(claimed, outcome, operation_status=status)
+    assert engine.run(run_id).status == ("needs_attention" if outcome == "unknown" else "cancelled")
+    for tab in ("", "operations/", "timeline/"):
+        page = admin.get(f"/runs/{run_id}/{tab}")
+        assert state_in_head(page) not in ("completed", "partially_completed")
+        if sentence is None:
+            assert "Execution cancelled, external action" not in page
+        else:
+            assert sentence.format(run_id) in page
 
 
 def test_a_step_marked_by_hand_never_looks_like_a_success(made: Scene, admin: Reader):

@@ -30,6 +30,23 @@ def test_a_write_carries_key_and_epoch(shop: HttpTool) -> None:
     ]
 
 
+@pytest.mark.req("C5.5")
+@pytest.mark.parametrize("writes", [True, False], ids=["write", "read"])
+def test_a_call_tells_how_long_anybody_waits_for_its_answer(shop: HttpTool, writes: bool) -> None:
+    """What is left of the deadline by then, in seconds: the tool's own limit, or what the run leaves of it."""
+    contract = shop.contract("/echo", writes=writes, timeout_s=10)
+    for given in (10.0, 2.5):
+        begun = time.monotonic()
+        result = call(
+            CallRequest(
+                tool=check_contract(contract), arguments={}, arguments_bytes=b"{}", deadline_monotonic=begun + given,
+                **(IDENTITY if writes else {}),
+            )
+        )  # fmt: skip
+        told = float(result.value["headers"]["x-quarterdeck-timeout"])
+        assert given - (time.monotonic() - begun) - 0.001 <= told <= given
+
+
 def test_the_request_is_built_from_the_contract(shop: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUARTERDECK_TOOL_SHOP_KEY", "topsecretvalue")
     contract = shop.contract(
