@@ -54,7 +54,7 @@ def policy(request: HttpRequest, actor: Actor) -> HttpResponse:
             policy_id=form.cleaned_data["policy_id"],
         )
     except (BadInput, Conflict, PermissionDenied) as problem:
-        if isinstance(problem, Conflict):  # a form that was sent before and changed since: what it says now is new
+        if problem.where == "/policy_id":  # a form that was sent before and changed since: what it says now is new
             form.renew()
         return _show(request, actor, _Said(form, problem=problem, status=problem.http_status))
     if "warning" in made:

@@ -111,18 +111,19 @@ def test_a_token_under_an_id_of_its_own_is_issued_once(admin, tenant, other_tena
 @pytest.mark.parametrize("sign", ["%00", "%EF%BF%BF", "%ED%A0%80", "%0A"])
 def test_a_denial_is_audited_whatever_its_address_holds(admin, tenant, sign):
     viewer = caller(tenant, "viewer")
-    problem(viewer.post(f"stops/a{sign}b/lift/"), 403)
+    problem(viewer.post(f"approvals/a{sign}b/consume/", {}), 403)
     (entry,) = admin.get("audit/?result=denied").json()["items"]
-    assert (entry["actor"], entry["verb"]) == (viewer.actor.label, "stop.lift")
-    assert entry["subject_id"].startswith("/api/v1/stops/a")
+    assert (entry["actor"], entry["verb"]) == (viewer.actor.label, "approval.ask")
+    assert entry["subject_id"].startswith("/api/v1/approvals/a")
     assert "\x00" not in entry["subject_id"]
     if sign == "%00":
-        assert entry["subject_id"] == "/api/v1/stops/a\\x00b/lift/"
+        assert entry["subject_id"] == "/api/v1/approvals/a\\x00b/consume/"
 
 
 def test_a_form_that_cannot_be_read_is_a_problem_for_a_signed_in_program(admin, tenant):
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(make_member(tenant, "admin"))
+    browser.cookies["csrftoken"] = "a" * 32
     for content_type in ("multipart/form-data", "multipart/form-data; boundary=" + "x" * 300):
         told = problem(browser.generic("POST", "/api/v1/tasks/", b"--x\r\n", content_type=content_type), 400)
         assert (told["where"], told["instance"]) == ("body", "/api/v1/tasks/")

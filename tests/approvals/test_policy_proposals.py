@@ -138,7 +138,7 @@ def test_the_api_withdraws(office):
 def test_a_proposal_under_an_id_of_its_own_is_made_once(office, second, other_tenant):
     admin, given = caller(office.tenant), str(uuid.uuid4())
     body = {"rules": ALL, "note": "new", "policy_id": given}
-    made, again = admin.post("policies/", body), admin.post("approvals/policies/", body)
+    made, again = admin.post("policies/", body), admin.post("policies/", body)
     assert (made.status_code, again.status_code) == (201, 200)
     assert again.json() == {**made.json(), "replayed": True}
     for other in ({**body, "note": "another"}, {**body, "rules": [{**ALL[0], "decide": "deny"}]}):

@@ -239,9 +239,10 @@ def test_a_hook_that_leads_inside_is_refused_alike_whether_anything_listens_ther
     with socket.create_server(("127.0.0.1", 0)) as one:
         shut = one.getsockname()[1]
     name = "127.1"  # a name to us; it leads to this machine everywhere
-    configure(webhook_hosts=(name,), tool_private_hosts=())
+    ports = (receiver.server_address[1], shut)
+    configure(webhook_hosts=tuple(f"{name}:{port}" for port in ports), tool_private_hosts=())
     refusals = []
-    for port in (receiver.server_address[1], shut):
+    for port in ports:
         with pytest.raises(WebhookRefused) as refused:
             post(Message(f"https://{name}:{port}/x", secret_of(uuid.uuid4()), "m1", b"{}"))
         refusals.append(str(refused.value))
