@@ -40,8 +40,7 @@ class PolicyForm(forms.Form):
 
     def renew(self) -> None:
         """Let what was typed be another proposal than the one under the form's id."""
-        self.data = self.data.copy()
-        self.data["policy_id"] = str(uuid7())
+        self.data = {**self.data.dict(), "policy_id": str(uuid7())}  # type: ignore[attr-defined]
 
     def clean_rules(self) -> Any:
         """Return the value; refuse what is not JSON that can be stored without loss."""

@@ -73,10 +73,10 @@ def tokens(request: HttpRequest, actor: Actor) -> HttpResponse:
             try:
                 made = issue_token(actor=actor, **form.cleaned_data)
                 form = TokenForm(actor=actor)
-            except AlreadyIssued as refused:
-                form, problem = TokenForm(actor=actor), refused
             except _REFUSALS as refused:
                 problem = refused
+                if isinstance(problem, AlreadyIssued):  # what is sent from here is another one
+                    form = TokenForm(actor=actor)
     context: dict[str, Any] = {
         "crumbs": [(_("Tokens"), None)],
         "rows": list_tokens(actor=actor),

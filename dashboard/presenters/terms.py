@@ -106,6 +106,8 @@ PROBLEMS = (
     gettext_lazy("Stale version"),
     gettext_lazy("Move refused"),
     gettext_lazy("Request key conflict"),
+    gettext_lazy("Already issued"),
+    gettext_lazy("A stop of this stands"),
     gettext_lazy("Operation conflict"),
     gettext_lazy("Operation still open"),
     gettext_lazy("Run has ended"),
