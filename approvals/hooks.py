@@ -85,16 +85,16 @@ def _standard(payload: dict[str, Any], row: dict[str, Any], link: str) -> bytes:
 
 def _line(payload: dict[str, Any], row: dict[str, Any], link: str) -> str:
     """Return the text for a chat: what happened to which request, who decides until when, and the link."""
-    title = _harmless(row["title"])[:200]
+    title = harmless(row["title"])[:200]
     facts = [_word(payload["event"]) % {"title": title}]
     if row["workflow_name"]:
         facts.append(_("Workflow: %(workflow)s, step: %(node)s") % {
-            "workflow": _harmless(row["workflow_name"]), "node": _harmless(row["node"])
+            "workflow": harmless(row["workflow_name"]), "node": harmless(row["node"])
         })  # fmt: skip
     if payload["event"] in _WHILE_PENDING and row["deadline"] is not None:
         facts.append(_("Decide before: %(time)s UTC") % {"time": row["deadline"].strftime("%Y-%m-%d %H:%M")})
     elif payload["then"]["decided_by"]:
-        facts.append(_("By: %(who)s") % {"who": _harmless(payload["then"]["decided_by"].removeprefix("user:"))})
+        facts.append(_("By: %(who)s") % {"who": harmless(payload["then"]["decided_by"].removeprefix("user:"))})
     return "\n".join([*facts, link])
 
 
@@ -117,7 +117,7 @@ def _word(event: str) -> str:
     return words.get(event, _("Approval needed: %(title)s"))
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Return a text that a chat shows as it is: it mentions nobody, and hides no address and no sign."""
     words = marked(" ".join(text.split()))
     for sign, shown in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "@\u200b"), ("](", "]\u200b(")):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from runtime.machine.law import RUN_TOLD
+
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
 
 MOVES: dict[tuple[str, str], str] = {
@@ -25,6 +27,8 @@ SEPARATIONS = ("none", "requester", "two_people")
 POLICY_STATES = ("proposed", "active", "retired", "rejected", "withdrawn")
 # What is told of a request to whoever listens: what people and time do to it while it waits, and the states it goes to.
 EVENTS = ("asked", "warned", "reminded", "overdue", "escalated", "delegated", *STATES[1:])
+# What a hook hears of runs where it names them: approvals alone are what it hears of without any choice.
+RUN_EVENTS = tuple(f"run.{status}" for status in RUN_TOLD)
 HOOK_FORMATS = ("standard", "chat")
 RISKS = ("none", "low", "medium", "high")
 

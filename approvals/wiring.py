@@ -18,8 +18,9 @@ from runtime.kernel import seams
 _DUTY_SECONDS = 1.0
 # The topic of the message that a request is waiting.
 ASKED = "approval.asked"
-# The topic of one event for one hook.
+# The topics of one event of a request, or of a run, for one hook.
 EVENT = "approval.event"
+RUN_EVENT = "run.event"
 
 
 def connect() -> None:
@@ -38,9 +39,11 @@ def connect() -> None:
         roles.extend(role, [ARTIFACT_WRITE])
     seams.register_gate("approvals", _called("gate", "gate"))
     seams.register_send_listener("approvals", _called("gate", "on_sent"))
+    seams.register_end_listener("approvals", _called("ends", "on_ends"))
     seams.register_hold_listener("approvals", _called("requests", "on_holds"))
     seams.register_composer(ASKED, _called("mails", "asked"))
     seams.register_composer(EVENT, _called("hooks", "told"), _called("hooks", "destination"))
+    seams.register_composer(RUN_EVENT, _called("run_hooks", "told"), _called("hooks", "destination"))
     seams.register_duty("approvals_expire", _called("duties", "expire_requests"), _DUTY_SECONDS)
     seams.register_duty("approvals_remind", _called("duties", "remind"), _DUTY_SECONDS)
     seams.register_bench("approval", _called("bench_onward", "approval"))

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from approvals.addresses import shown_url
-from approvals.law import EVENTS, HOOK_FORMATS
+from approvals.ends import forget
+from approvals.law import EVENTS, HOOK_FORMATS, RUN_EVENTS
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.actions.notices import check_url, secret_of
@@ -32,6 +33,7 @@ REPEAT_SECONDS = 600.0
 def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[str] | None = None) -> dict[str, Any]:
     """Post events of the tenant's requests to ``url``; ``events`` narrows which (``approvals.law.EVENTS``).
 
+    Ends of runs are posted where ``events`` names them (``approvals.law.RUN_EVENTS``), from at most a second later on.
     ``standard`` is signed by Standard Webhooks; ``chat`` posts {"text"} to the incoming hook of a chat. Returns
     {hook_id, url, format, events, secret_version, secret}: this is the only time that the secret is told. Raises
     BadInput, Conflict when it is there already or there are MOST_HOOKS, PermissionDenied. Verb ``notice.manage``.
@@ -51,6 +53,7 @@ def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[s
         if row is None:
             raise Conflict("Events are posted there already.", remediation="Remove that one first.")
         _record(tx, actor, hook_id, "added", {"url": shown_url(url, format), "format": format, "events": chosen})
+    forget(actor.tenant_id)
     answer = {"hook_id": str(hook_id), "url": shown_url(url, format), "format": format, "events": chosen}
     return {**answer, "secret_version": 1, "secret": secret_of(hook_id)}
 
@@ -129,11 +132,13 @@ def remove_hook(*, actor: Actor, hook_id: uuid.UUID) -> dict[str, Any]:
 
 def _check_events(events: list[str] | None) -> None:
     for index, event in enumerate(events or ()):
-        if event not in EVENTS:
-            mend = f"Use some of: {', '.join(EVENTS)}."
+        if event not in (*EVENTS, *RUN_EVENTS):
+            mend = f"Use some of: {', '.join((*EVENTS, *RUN_EVENTS))}."
             raise BadInput("There is no such event.", where=f"/events/{index}", remediation=mend)
     if events is not None and not events:
-        raise BadInput("A hook with no event gets nothing.", where="/events", remediation="Leave it out for all.")
+        raise BadInput(
+            "A hook with no event gets nothing.", where="/events", remediation="Leave it out for all of approvals."
+        )
 
 
 def _record(tx: Tx, actor: Actor, hook_id: uuid.UUID, result: str, details: dict[str, Any] | None) -> None:

@@ -1,4 +1,4 @@
-"""approvals/hooks/: where events of requests are posted."""
+"""approvals/hooks/: where events of requests, and ends of runs, are posted."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from approvals.actions.decide import DECISIONS
 from approvals.actions.own import MAX_KEY, MAX_TITLE
-from approvals.law import EVENTS, HOOK_FORMATS, ON_TIMEOUT, POLICY_STATES, RISKS, SEPARATIONS, STATES
+from approvals.law import EVENTS, HOOK_FORMATS, ON_TIMEOUT, POLICY_STATES, RISKS, RUN_EVENTS, SEPARATIONS, STATES
 from approvals.policy import RULES_SCHEMA
 from approvals.records import REPORTS
 from approvals.trying import COUNTS, DIFFERENCES
@@ -310,8 +310,8 @@ DELEGATION = shape(
 _EVENTS = {
     "type": "array",
     "minItems": 1,
-    "items": {"enum": list(EVENTS)},
-    "description": "Which events; without it all of them.",
+    "items": {"enum": [*EVENTS, *RUN_EVENTS]},
+    "description": "Which events; without it all of approvals, and none of runs.",
 }
 _FORMAT = {
     "enum": list(HOOK_FORMATS),

@@ -1,11 +1,11 @@
-"""The form of a hook: where events of approvals are posted, in which form, and which of them."""
+"""The form of a hook: where events of approvals and ends of runs are posted, in which form, and which of them."""
 
 from __future__ import annotations
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from approvals.law import EVENTS
+from approvals.law import EVENTS, RUN_EVENTS
 
 WORDS = {
     "asked": _("asked"),
@@ -22,6 +22,11 @@ WORDS = {
     "lapsed": _("lapsed"),
     "voided": _("voided"),
     "revoked": _("revoked"),
+    "run.completed": _("a run completed"),
+    "run.partially_completed": _("a run completed in part"),
+    "run.failed": _("a run failed"),
+    "run.cancelled": _("a run was cancelled"),
+    "run.needs_attention": _("a run needs a person"),
 }
 
 
@@ -38,10 +43,10 @@ class HookForm(forms.Form):
         widget=forms.Select(attrs={"class": "in"}),
     )
     events = forms.MultipleChoiceField(
-        label=_("Only these events"), required=False, choices=[(one, WORDS[one]) for one in EVENTS],
-        widget=forms.CheckboxSelectMultiple, help_text=_("None chosen: all of them."),
+        label=_("Only these events"), required=False, choices=[(one, WORDS[one]) for one in (*EVENTS, *RUN_EVENTS)],
+        widget=forms.CheckboxSelectMultiple, help_text=_("None chosen: all of approvals, and none of runs."),
     )  # fmt: skip
 
     def clean_events(self) -> list[str] | None:
-        """Return None for all of them, as the action takes it."""
+        """Return None for all of approvals, as the action takes it."""
         return self.cleaned_data["events"] or None

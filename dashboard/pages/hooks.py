@@ -1,4 +1,4 @@
-"""Where events of approvals are posted: webhooks and chats; set, given a new secret and taken away by POST."""
+"""Where events of approvals and ends of runs are posted: set, given a new secret and taken away by POST."""
 
 from __future__ import annotations
 

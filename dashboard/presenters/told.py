@@ -93,6 +93,7 @@ _ALERTS: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
         (r"Failed runs: (?P<what>.+?), (?P<why>\w+)", _("Failed runs: %(what)s, %(why)s (%(n)s)")),
         (r"Steps that are ready and are not started", _("Steps that are ready and are not started (%(n)s)")),
         (r"Messages that do not leave", _("Messages that do not leave (%(n)s)")),
+        (r"Write transactions that stay open", _("Write transactions that stay open (%(n)s)")),
         (r"Messages in quarantine: (?P<what>.+?)", _("Messages in quarantine: %(what)s (%(n)s)")),
         (r"Workers alive without progress: (?P<what>.+?)", _("Workers alive without progress: %(what)s (%(n)s)")),
         (r"Workers lost and not replaced: (?P<what>.+?)", _("Workers lost and not replaced: %(what)s (%(n)s)")),

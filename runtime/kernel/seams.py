@@ -138,6 +138,8 @@ Gate = Callable[[str, Any, Sequence[Any]], Sequence[GateAnswer]]
 OrderWitness = Callable[[Any, uuid.UUID, uuid.UUID], OrderWords | None]
 # Hears of cases a person is needed for, inside the transaction of the change, its runs locked and its rows written.
 CaseListener = Callable[[Any, Sequence[CaseNeed]], None]
+# Hears of runs that ended or began to need a person, inside the transaction that wrote them; gets it and the runs' ids.
+EndListener = Callable[[Any, Sequence[Any]], None]
 # Hears which calls were sent under which answers, in the transaction that commits them to be sent.
 SendListener = Callable[[Any, Sequence[tuple[Any, GateAnswer]]], None]
 # Makes a message of the outbox into what is sent, when it is sent; None: it is no longer worth sending.
@@ -150,6 +152,7 @@ _send_listeners: dict[str, SendListener] = {}
 _hold_listeners: dict[str, HoldListener] = {}
 _case_listeners: dict[str, CaseListener] = {}
 _order_witnesses: dict[str, OrderWitness] = {}
+_end_listeners: dict[str, EndListener] = {}
 _duties: dict[str, Duty] = {}
 _composers: dict[str, Composer] = {}
 _destinations: dict[str, Destination] = {}
@@ -228,6 +231,18 @@ def need_cases(tx: Any, needs: Sequence[CaseNeed]) -> None:
     if needs:
         for listener in _case_listeners.values():
             listener(tx, needs)
+
+
+def register_end_listener(name: str, listener: EndListener) -> None:
+    """Hear of runs that ended or began to need a person, inside the transaction of that change (A4.5)."""
+    _end_listeners[name] = listener
+
+
+def tell_ends(tx: Any, run_ids: Sequence[Any]) -> None:
+    """Tell every listener which runs ended or began to need a person; called once their rows are written."""
+    if run_ids:
+        for listener in _end_listeners.values():
+            listener(tx, run_ids)
 
 
 def register_duty(name: str, run_once: Callable[[], object], every: float, *, apart: bool = False) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from runtime.kernel import seams
 from runtime.kernel.errors import NotFound
 from runtime.machine import apply
+from runtime.machine.law import RUN_TOLD
 from runtime.machine.rows import RunState, StepState
 from runtime.store import locks
 from runtime.store.arrays import arrays
@@ -106,15 +107,17 @@ class Frame:
         return run, step
 
     def flush(self, also: Callable[[Tx], object] | None = None) -> None:
-        """Write everything that moved, and what ``also`` sends with it; then tell who listens of holds and cases.
+        """Write everything that moved, and what ``also`` sends with it; then tell who listens of holds, cases and ends.
 
         The listeners write in the same transaction, and read the rows and results this unit of work has written.
         """
         news, needs = self._news(), self._needs()
+        ends = [run.id for run in self.runs.values() if run.status in RUN_TOLD and run.status != run.read_status]
         apply.flush(self.tx, self.runs.values(), also)
         if news is not None:
             seams.tell_holds(self, news)
         seams.need_cases(self.tx, needs)
+        seams.tell_ends(self.tx, ends)
 
     def _needs(self) -> list[seams.CaseNeed]:
         needs: list[seams.CaseNeed] = []

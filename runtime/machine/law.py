@@ -117,6 +117,8 @@ RUN = _moves(
     ),
 )
 RUN_ENDED = ("completed", "partially_completed", "failed", "cancelled")
+# What somebody who waits for a run is told: its ends, and that it goes on only with a person.
+RUN_TOLD = (*RUN_ENDED, "needs_attention")
 
 
 def run_path(source: str, target: str) -> list[str]:

@@ -65,6 +65,7 @@ def test_what_the_code_says_on_a_page_is_in_the_catalog():
         "Failed runs: refund, deadline (2)",
         "Steps that are ready and are not started (9)",
         "Messages that do not leave (1)",
+        "Write transactions that stay open (1)",
         "Messages in quarantine: mail (1)",
         "Workers alive without progress: host (1)",
         "Workers lost and not replaced: host (1)",

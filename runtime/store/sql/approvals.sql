@@ -128,6 +128,20 @@ SELECT id, url, format, events, secret_version,
 FROM qd_approval_hook
 WHERE removed_at IS NULL ORDER BY created_at, id LIMIT 100;
 
+-- name: run_hooks_wanted
+-- Whether anybody hears of ends of runs in this tenant.
+SELECT EXISTS (SELECT 1 FROM qd_approval_hook WHERE tenant_id = %s AND removed_at IS NULL AND events ?| %s::text[]);
+
+-- name: run_hooks_told
+-- One message for every hook that names this event, with the run as it is at this moment; each has a row of its own.
+INSERT INTO qd_outbox (id, tenant_id, event_id, topic, payload, created_at, attempts)
+SELECT gen_random_uuid(), r.tenant_id, gen_random_uuid(), 'run.event', jsonb_build_object(
+    'hook_id', h.id, 'event_id', gen_random_uuid(), 'run_id', r.id, 'event', 'run.' || r.status, 'at', qd_now(), 'then',
+    jsonb_build_object('status', r.status, 'reason', r.reason, 'version', r.version, 'seq', r.seq)),
+  qd_now(), 0
+FROM qd_run r JOIN qd_approval_hook h ON h.tenant_id = r.tenant_id
+WHERE r.id = ANY(%s::uuid[]) AND h.removed_at IS NULL AND h.events ? ('run.' || r.status);
+
 -- name: approval_note
 INSERT INTO qd_approval_note (id, tenant_id, request_id, kind, actor, text, details, at)
 VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, qd_now());
