@@ -33,6 +33,7 @@ class Conf:
     queue_old_seconds: float = 60.0
     stuck_seconds: float = 900.0
     invariants_seconds: float = 300.0
+    long_write_seconds: float = 60.0
     live_recheck_seconds: float = 60.0
     query_give_up_seconds: float = 3600.0
     operation_retention_days: float = 400.0

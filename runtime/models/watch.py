@@ -20,6 +20,7 @@ ALERT_RULES = (
     "queue_full",
     "circuit_open",
     "subscriber_stuck",
+    "long_write",
 )
 ALERT_SEVERITIES = ("warning", "critical")
 

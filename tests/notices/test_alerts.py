@@ -89,6 +89,32 @@ def test_a_queue_that_begins_to_refuse_is_an_alert_and_ends_with_it(office, cloc
         conf.cache_clear()
 
 
+@pytest.mark.req("C6.2")
+def test_a_write_transaction_that_stays_open_is_an_alert_and_ends_with_it(fresh_db, office, configure):
+    """Streams of events are read only up to the oldest transaction that has written; one that only reads is none."""
+    configure(long_write_seconds=0.3)
+    with fresh_db.connect("qd_worker") as writer, fresh_db.connect("qd_web") as reader:
+        writer.execute("SET application_name TO 'a slow program'")
+        for connection in (writer, reader):
+            connection.execute("BEGIN")
+        reader.execute("SELECT 1")
+        writer.execute("SELECT pg_current_xact_id()")
+        evaluate()
+        assert alerts(office, rule="long_write") == []
+        writer.execute("SELECT pg_sleep(0.4)")
+        evaluate()
+        (alert,) = alerts(office, rule="long_write")
+        assert (alert["severity"], alert["count"]) == ("warning", 1)
+        (subject,) = alert["subjects"]
+        assert subject["label"].startswith(f"process {writer.info.backend_pid} (a slow program), idle in transaction: ")
+        evaluate()
+        assert alerts(office, rule="long_write")[0]["id"] == alert["id"]
+        writer.execute("COMMIT")
+        evaluate()
+        assert alerts(office, rule="long_write") == []
+        reader.execute("ROLLBACK")
+
+
 def test_it_is_told_after_the_grace_and_once(office, mailbox, clock, client):
     fail(office)
     evaluate()

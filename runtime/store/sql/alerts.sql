@@ -55,6 +55,19 @@ WHERE w.ended_at > qd_now() - interval '1 hour' AND w.end_reason IN ('lease_lost
                   AND n.id <> w.id AND n.ended_at IS NULL)
 ORDER BY w.ended_at DESC LIMIT 100;
 
+-- name: as_login
+-- Until this transaction ends: the login itself instead of the role that its process took.
+SELECT set_config('role', 'none', true);
+
+-- name: alert_long_writes
+-- Transactions that have written and do not end: streams of events are read only up to the oldest of them (engine.md 7).
+SELECT pid, coalesce(nullif(application_name, ''), backend_type), coalesce(state, ''), xact_start,
+  extract(epoch FROM clock_timestamp() - xact_start)::float8
+FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND backend_xid IS NOT NULL
+  AND xact_start < clock_timestamp() - make_interval(secs => %s)
+ORDER BY xact_start LIMIT 20;
+
 -- name: alert_open_breakers
 SELECT id, tool, error_class, failures FROM qd_breaker WHERE state <> 'closed' ORDER BY opened_at DESC LIMIT 200;
 

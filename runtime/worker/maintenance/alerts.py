@@ -32,6 +32,15 @@ TOLD_BY_DUTIES = "stranded_runs:"
 _SHOWN = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What concerns every tenant: workers lost, steps that wait in all, write transactions that are open for long."""
+
+    lost: list[tuple[Any, ...]]
+    waiting: int
+    long_writes: list[tuple[Any, ...]]
+
+
 @dataclass(slots=True)
 class Finding:
     """Things of one kind that are wrong now, and what they are called together."""
@@ -66,24 +75,35 @@ def evaluate() -> dict[str, int]:
     with plain_tx() as tx:
         lost = tx.rows("alert_lost_workers")
         waiting = tx.rows("backlog", (conf().queue_high_water + 1,))[0][0]
+    whole = Whole(lost, waiting, _long_writes())
     for tenant in directory.all_tenants():
         if not tenant.suspended:
-            attempt("alerts", tenant.id, partial(_look, tenant.id, lost, waiting, counts))
+            attempt("alerts", tenant.id, partial(_look, tenant.id, whole, counts))
     return counts
 
 
-def _look(tenant_id: uuid.UUID, lost: list[tuple[Any, ...]], waiting: int, counts: dict[str, int]) -> int:
+def _long_writes() -> list[tuple[Any, ...]]:
+    """Return write transactions that are open for long: (pid, its program, state, when it began, seconds).
+
+    The server hides from a role when others began theirs, so it is asked as the login that all of our processes have.
+    """
+    with plain_tx() as tx:
+        tx.send("as_login")
+        return tx.rows("alert_long_writes", (conf().long_write_seconds,))
+
+
+def _look(tenant_id: uuid.UUID, whole: Whole, counts: dict[str, int]) -> int:
     """Look at one tenant; what was done is added to ``counts`` once it is committed."""
     here = dict.fromkeys(counts, 0)
     with tenant_tx(tenant_id) as tx:
-        _compare(tx, _findings(tx, lost, waiting), here)
+        _compare(tx, _findings(tx, whole), here)
         here["told"] = _tell(tx)
     for name, count in here.items():
         counts[name] += count
     return sum(here.values())
 
 
-def _findings(tx: Tx, lost: list[tuple[Any, ...]], waiting: int) -> _Found:
+def _findings(tx: Tx, whole: Whole) -> _Found:
     found = _Found()
     for operation_id, run_id, key, tool in tx.rows("alert_unknown_operations"):
         subject = _subject("operation", operation_id, run_id, key)
@@ -108,7 +128,7 @@ def _findings(tx: Tx, lost: list[tuple[Any, ...]], waiting: int) -> _Found:
     for message_id, topic, reason in tx.rows("alert_quarantined"):
         subject = _subject("message", message_id, None, f"{topic}: {reason}")
         found.add(topic, "quarantined", "warning", f"Messages in quarantine: {topic}", subject)
-    for session_id, host, pid, reason in lost:
+    for session_id, host, pid, reason in whole.lost:
         subject = _subject("worker", session_id, None, f"process {pid}: {reason}")
         if reason == "no_progress":
             found.add(host, "worker_stalled", "critical", f"Workers alive without progress: {host}", subject)
@@ -118,7 +138,11 @@ def _findings(tx: Tx, lost: list[tuple[Any, ...]], waiting: int) -> _Found:
         subject = _subject("breaker", breaker_id, None, f"{error_class}: {failures} failures")
         found.add(tool, "circuit_open", "warning", f"Calls held back, the tool keeps failing: {tool}", subject)
     _add_stuck_subscribers(tx, found)
-    _add_backlog(tx, found, waiting)
+    for pid, program, state, began, seconds in whole.long_writes:
+        which = uuid.uuid5(uuid.NAMESPACE_OID, f"{pid} {began}")
+        subject = _subject("transaction", which, None, f"process {pid} ({program}), {state}: {seconds:.0f} s")
+        found.add("", "long_write", "warning", "Write transactions that stay open", subject)
+    _add_backlog(tx, found, whole.waiting)
     return found
 
 
