@@ -104,8 +104,10 @@ def reference(environment: dict[str, str]) -> Iterator[dict[str, Any]]:
     yield from lines("pgbench", [sys.executable, str(SCRIPTS / "pgbench_limit.py"), *arguments], environment)
 
 
-def lines(name: str, command: list[str], environment: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Run a command in a session of its own and yield the JSON lines it prints."""
+def lines(
+    name: str, command: list[str], environment: dict[str, str], seconds: int = TIMEOUT_SECONDS
+) -> Iterator[dict[str, Any]]:
+    """Run a command for at most ``seconds``, in a session of its own, and yield the JSON lines it prints."""
     work = BUILD / "work"
     work.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
@@ -113,9 +115,9 @@ def lines(name: str, command: list[str], environment: dict[str, str]) -> Iterato
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+        out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        out, err = "", f"not done in {TIMEOUT_SECONDS} s"
+        out, err = "", f"not done in {seconds} s"
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from runtime.kernel import seams
 from runtime.management.bench.figures import AIMS, line, percentile
+from runtime.management.commands.bench import BENCHES
+from tests.bench.__main__ import SINGLES, summary
 from tests.support.db import Database
 from tests.support.patience import patient
 
@@ -51,6 +54,26 @@ def test_a_line_tells_its_figure_beside_what_is_aimed_at():
     assert found["aim"] == {"tasks_per_s": {"least": 5000, "reached": False}}
 
 
+def test_every_bench_has_an_aim_and_is_run_by_make_bench():
+    every = {*BENCHES, *seams.benches()}
+    assert {arguments[0] for arguments in SINGLES.values()} == every - {"throughput"}, "throughput has the rounds"
+    assert set(AIMS) - {"rounds"} == every - {"throughput"}
+    assert SINGLES["blocked-limit"][-2:] == ["--by", "limit"]
+    assert "--bounded" in SINGLES["latency-bounded"]
+
+
+def test_the_summary_of_the_rounds_tells_its_aims():
+    rounds = [{"quarterdeck": 3000.0, "dbos": 290.0, "celery": 500.0}, {"quarterdeck": 3200.0, "dbos": 300.0}]
+    found = summary(rounds, "15.6")
+    assert (found["ours_by_dbos"], found["ours_by_best_peer"]) == (10.51, 8.33)
+    assert found["aim"] == {
+        "ours_by_dbos": {"least": 10, "reached": True},
+        "ours_by_best_peer": {"least": 5, "reached": True},
+    }
+    alone = summary([{"quarterdeck": 3000.0}], "15.6")
+    assert alone["aim"]["ours_by_dbos"] == {"least": 10, "reached": None}, "nobody was measured against"
+
+
 def test_throughput_runs_real_workers_and_proves_what_was_kept(fresh_db):
     found = printed(bench(fresh_db, "throughput", "--runs", "20", "--repeat", "2", "--workers", "1"))
     assert (found["bench"], found["unit"], found["n"], found["workers"]) == ("throughput", "steps/s", 2, 1)
@@ -63,6 +86,19 @@ def test_latency_is_measured_to_the_body_of_the_step(fresh_db):
     found = printed(bench(fresh_db, "latency", "--samples", "2", "--workers", "1"))
     assert (found["unit"], found["n"], found["runs"]) == ("ms", 2, "thread")
     assert found["min"] <= found["p50"] <= found["max"] < 10_000
+    assert set(found["aim"]) == {figure for figure, _side, _number in AIMS["latency"]}
+
+
+@pytest.mark.slow
+def test_latency_is_measured_under_limits_and_a_policy_too(fresh_db):
+    found = printed(bench(fresh_db, "latency", "--samples", "2", "--workers", "1", "--bounded"))
+    assert (found["n"], found["bounded"]) == (2, True)
+
+
+@pytest.mark.slow
+def test_work_parked_by_a_limit_stands_in_nobodys_way(fresh_db):
+    found = printed(bench(fresh_db, "blocked", "--repeat", "1", "--parked", "40", "--runs", "10", "--by", "limit"))
+    assert (found["unit"], found["by"]) == ("ratio", "limit")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from runtime.actions.limits import set_limit, set_policy
+from runtime.actions.limits import set_limit
 from runtime.actions.runs import cancel_run, pause_run
 from runtime.kernel.conf import conf
 from runtime.management.bench.figures import line, spin_ms
@@ -15,7 +15,6 @@ from runtime.store.tx import tenant_tx
 
 PATIENCE_SECONDS = 900.0
 INDEX = "qd_step_ready"
-_AMPLE = 10_000  # more tokens than steps ever run at once: what is measured is the counting
 
 
 def rates(scene: Scene, options: dict[str, Any], repeat: int) -> tuple[list[float], list[float]]:
@@ -92,7 +91,7 @@ def flat(options: dict[str, Any]) -> dict[str, Any]:
     scene, wanted = Scene.make(), options["fill"]
     scene.register("w1", nodes_of(DAG))
     if options["bounded"]:
-        _bound(scene)
+        scene.bound("core.noop")
     with workers(options["workers"], running=options["workers_running"]):
         warm_up(scene)
         noise = [spin_ms()]
@@ -106,13 +105,6 @@ def flat(options: dict[str, Any]) -> dict[str, Any]:
         before_steps_per_s=statistics.median(before), after_steps_per_s=statistics.median(after),
         before=before, after=after, spins=noise, bounded=options["bounded"],
     )  # fmt: skip
-
-
-def _bound(scene: Scene) -> None:
-    """Let each call take two tokens and pass a policy that refuses none of ours."""
-    set_limit(actor=scene.actor, scope="tenant", most=_AMPLE)
-    set_limit(actor=scene.actor, scope="tool", name="core.noop", most=_AMPLE)
-    set_policy(actor=scene.actor, data_regions=["here"], scopes=None)
 
 
 def fill(scene: Scene, steps: int) -> None:
@@ -136,7 +128,7 @@ def bounded(options: dict[str, Any]) -> dict[str, Any]:
     free, bound = Scene.make(), Scene.make()
     for scene in (free, bound):
         scene.register("w1", nodes_of(DAG))
-    _bound(bound)
+    bound.bound("core.noop")
     without: list[float] = []
     within: list[float] = []
     with workers(options["workers"], running=options["workers_running"]):
@@ -185,7 +177,7 @@ def blocked(options: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError(f"The claim does not use {INDEX}:\n" + "\n".join(plan))
     ratio = statistics.median(behind) / statistics.median(alone)
     return line(
-        "blocked", f"W1 behind {parked} parked steps", "ratio", [ratio],
+        "blocked", f"W1 behind {parked} parked steps", "ratio", [ratio], by=options["by"],
         alone_steps_per_s=statistics.median(alone), behind_steps_per_s=statistics.median(behind),
         alone=alone, behind=behind, plan=plan,
     )  # fmt: skip

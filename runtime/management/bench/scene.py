@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.access.roles import verbs_of_role
+from runtime.actions.limits import set_limit, set_policy
 from runtime.actions.submit import MAX_BULK, Accepted, SubmitRequest, submit_bulk
 from runtime.actions.tenants import create_tenant
 from runtime.actions.workflows import register_workflow
@@ -35,6 +36,7 @@ DAG = {
     "e": ["d"],
 }
 NOOP = "core.noop@1"
+_AMPLE = 10_000  # more tokens than steps ever run at once: what is measured is the counting
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,12 @@ class Scene:
         """Register a workflow of these nodes."""
         spec = {"format": "quarterdeck/1", "name": name, "nodes": list(nodes)}
         register_workflow(actor=self.actor, raw=json.dumps(spec))
+
+    def bound(self, tool_name: str) -> None:
+        """Let each call of a tool take two tokens and pass a policy that refuses none of ours."""
+        set_limit(actor=self.actor, scope="tenant", most=_AMPLE)
+        set_limit(actor=self.actor, scope="tool", name=tool_name, most=_AMPLE)
+        set_policy(actor=self.actor, data_regions=["here"], scopes=None)
 
     def submit(self, workflow: str, runs: int, *, priority: int = 0) -> list[uuid.UUID]:
         """Submit ``runs`` tasks through the bulk action, as many at once as it takes; return the runs' ids."""

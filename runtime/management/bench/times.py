@@ -42,18 +42,24 @@ def latency(options: dict[str, Any]) -> dict[str, Any]:
     """W2: an idle system, one task of one step; from the submit's return to the first line of the step's body, in ms.
 
     The step is a Python tool in a thread of its own, as customers' are; ``--inline`` runs it as core.noop runs. A
-    body that begins before the submit has returned counts as a time below zero.
+    body that begins before the submit has returned counts as a time below zero. With ``--bounded`` everything that may
+    bound the call is asked about, as in ``flat``.
     """
     kind = "inline" if options["inline"] else "thread"
     scene, found = Scene.make(), []
     scene.register("one", one_step(f"bench.mark_{kind}@1"))
+    if options["bounded"]:
+        scene.bound(f"bench.mark_{kind}")
     with Marks() as marks, workers(options["workers"], running=options["workers_running"]):
         for i in range(-WARM, options["samples"] or 200):
             took = until_body(scene, marks, f"L{i}")
             if i >= 0:
                 found.append(took)
     scene.finish(30.0)
-    return line("latency", "W2", "ms", found, runs=kind, min=min(found), max=max(found), workers=options["workers"])
+    return line(
+        "latency", "W2", "ms", found, runs=kind, bounded=options["bounded"], min=min(found), max=max(found),
+        workers=options["workers"],
+    )  # fmt: skip
 
 
 def recovery(options: dict[str, Any]) -> dict[str, Any]:

@@ -83,18 +83,25 @@ class Console:
 
 
 def start(options: dict[str, Any]) -> dict[str, Any]:
-    """A warm start: from `manage.py up` on a data folder that is there to /readyz answering 200, in seconds."""
+    """A warm start: from `manage.py up` on a data folder that is there to /readyz answering 200, in seconds.
+
+    Without the example, as an installation that works for real: no shop is started and nobody submits.
+    """
     with Console(options["workers"]):
         pass
     found = []
     for _ in range(options["repeat"]):
         with Console(options["workers"]) as console:
             found.append(console.seconds)
-    return line("start", "warm start of up until /readyz", "s", found, workers=options["workers"])
+    return line("start", "warm start of up --no-example until /readyz", "s", found, workers=options["workers"])
 
 
 def idle(options: dict[str, Any]) -> dict[str, Any]:
-    """What the console uses while nothing is to be done: percent of one core, and memory by process."""
+    """What the console uses while nothing is to be done: percent of one core, and memory by process.
+
+    That is PostgreSQL, web, workers, heartbeat, scheduler and their supervisor. Without the example, whose shop is no
+    part of the product and whose runs would be work.
+    """
     with Console(options["workers"]) as console:
         console.wait_workers()
         time.sleep(SETTLE_SECONDS)
@@ -104,7 +111,7 @@ def idle(options: dict[str, Any]) -> dict[str, Any]:
         memory = _memory(console)
     used = {name: 100 * (after.get(name, 0.0) - before.get(name, 0.0)) / seconds for name in after}
     return line(
-        "idle", "the console with nothing to do", "% of a core", [sum(used.values())],
+        "idle", "up --no-example with nothing to do", "% of a core", [sum(used.values())],
         by_process={name: value for name, value in sorted(used.items()) if value >= 0.005},
         pss_mb=memory, pss_mb_total=sum(memory.values()), seconds=seconds, workers=options["workers"],
     )  # fmt: skip

@@ -52,7 +52,7 @@ class Command(Act):
             default=1_000_000,
             help="flat, lists: finished steps to add; repairs, bulkrepair: open cases, at most 5000 and 1000 (1000000)",
         )
-        parser.add_argument("--bounded", action="store_true", help="flat: with limits and a tenant's policy on")
+        parser.add_argument("--bounded", action="store_true", help="flat, latency: with limits and a policy on")
         parser.add_argument("--parked", type=int, default=50_000, help="blocked: parked steps (50000)")
         parser.add_argument("--pending", type=int, default=10_000, help="inbox: pending requests (10000)")
         parser.add_argument("--tenants", type=int, default=50, help="inbox: tenants they are in (50)")
