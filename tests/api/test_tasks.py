@@ -25,6 +25,7 @@ def test_a_submit_is_accepted_with_links(admin):
     assert events["events"][0]["type"] == "RUN_CREATED"
 
 
+@pytest.mark.req("A1.1", "A1.2", "C1.2")
 def test_all_that_a_task_carries_is_kept(admin):
     more = {
         "goal": "send it",
@@ -118,7 +119,7 @@ def test_bulk_replays_by_key(admin):
     assert all(one["replayed"] for one in again["items"])
 
 
-@pytest.mark.req("A9.8")
+@pytest.mark.req("A9.8", "A1.2")
 def test_contents_need_a_verb_of_their_own(admin, tenant):
     task = admin.submit("secret-order")
     step = admin.get(f"runs/{task['run_id']}/steps/").json()["items"][0]["id"]

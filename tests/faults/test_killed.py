@@ -29,7 +29,7 @@ def reason_of(stack, session_id) -> str | None:
     return row[0]
 
 
-@pytest.mark.req("C4.4")
+@pytest.mark.req("C4.4", "A1.3", "C1.2")
 def test_a_read_goes_on_elsewhere_when_its_worker_dies(stack_of, desk):
     stack = stack_of(workers=2)
     run_id = desk.submit(desk.workflow(tool("a"), sleeping("b", 2, "a"), tool("c", "b")))

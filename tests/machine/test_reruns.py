@@ -248,6 +248,7 @@ def started(engine: Engine, answer: dict[str, Any], old: Run) -> Run:
     return row
 
 
+@pytest.mark.req("A1.1", "A1.3")
 def test_a_rerun_of_the_task_takes_over_what_is_still_valid(engine, failed):
     answer = rerun_task(actor=engine.actor, task_id=failed.task_id, reason="tool is back")
     run = started(engine, answer, failed)
@@ -323,6 +324,7 @@ def test_a_rerun_of_a_rerun_takes_over_what_that_took_over(engine, failed):
     assert work(engine) == ["a", "b"]
 
 
+@pytest.mark.req("A1.1")
 @pytest.mark.parametrize("start", [new_run, rerun_task])
 def test_a_task_has_one_open_run(engine, start):
     run = engine.submit(CHAIN, {"x": 1})

@@ -53,6 +53,7 @@ def test_a_thousand_submits_under_one_key_from_twenty_threads_are_one_task(engin
     assert counts(engine) == (1, 1, 2)
 
 
+@pytest.mark.req("A1.2")
 def test_submits_into_one_session_wait_for_nobody(fresh_db, engine):
     """Somebody updates the session's row; who only attaches to it goes past."""
     first = submit_task(actor=engine.actor, request=SubmitRequest(workflow="w", input={}, session="desk"))
@@ -65,6 +66,7 @@ def test_submits_into_one_session_wait_for_nobody(fresh_db, engine):
         assert Task.objects.get(id=again.task_id).session_id == session_id
 
 
+@pytest.mark.req("A1.2")
 def test_a_session_made_by_many_at_once_is_one(engine):
     requests = [SubmitRequest(workflow="w", input={}, session=f"s{i}") for i in range(5)]
     together(*[partial(submit_bulk, actor=engine.actor, requests=some) for some in (requests, requests[::-1]) * 5])

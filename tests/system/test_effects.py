@@ -39,7 +39,7 @@ def test_an_approval_holds_and_keeps_no_worker(stack, desk):
     assert told(desk, run_ids[1]) == {"a": "succeeded", "ask": "skipped(rejected)", "b": "skipped(upstream_failed)"}
 
 
-@pytest.mark.req("A2.4", "A2.5")
+@pytest.mark.req("A2.3", "A2.4", "A2.5")
 @pytest.mark.parametrize(("amount", "verdict"), [(100, "achieved"), (99, "not_achieved")])
 def test_a_verifier_writes_evidence_and_outcome(stack, desk, amount, verdict):
     authorise_verifier(actor=desk.actor, name="in_books", version=1)
@@ -64,7 +64,7 @@ def test_a_verifier_writes_evidence_and_outcome(stack, desk, amount, verdict):
     assert len(desk.events(run_id, "OUTCOME_RECORDED")) == 1
 
 
-@pytest.mark.req("A2.5")
+@pytest.mark.req("A2.3", "A2.5")
 def test_a_verifier_nobody_authorised_decides_nothing(stack, desk):
     flow = desk.workflow(
         {"id": "check", "kind": "verifier", "verifier": "stranger@1", "tool": "core.echo@1", "criterion": "true"},
@@ -78,7 +78,7 @@ def test_a_verifier_nobody_authorised_decides_nothing(stack, desk):
         assert not Evidence.objects.filter(run_id=run_id).exists()
 
 
-@pytest.mark.req("C2.3")
+@pytest.mark.req("C2.3", "C1.2")
 def test_a_large_result_becomes_an_artifact_and_is_read_downstream(stack, desk):
     flow = desk.workflow(
         echo("a", input={"text": {"$": "input.text"}}),
@@ -100,7 +100,7 @@ def pay(shop: HttpTool, desk, **more: Any) -> str:
     return desk.tool(shop.contract("/ok", **more))
 
 
-@pytest.mark.req("C3.3", "B4.3")
+@pytest.mark.req("C3.3", "B4.3", "A1.3")
 def test_the_second_run_of_an_intent_sends_no_second_effect(stack, desk, shop):
     reference = pay(shop, desk)
     keyed = {"business_key": "'refund/' + input.order", "input": {"order": {"$": "input.order"}}}
