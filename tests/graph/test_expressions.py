@@ -6,12 +6,15 @@ import contextlib
 import subprocess
 import sys
 import time
+import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.graph.context import expression_context
 from runtime.graph.expressions import compile_expression
 from runtime.graph.templates import compile_template
 from runtime.kernel.errors import InvalidExpression
@@ -220,6 +223,32 @@ def test_names_can_be_widened() -> None:
 def test_whatever_the_text_only_invalid_expression_escapes(text: str) -> None:
     with contextlib.suppress(InvalidExpression):
         compile_expression(text).evaluate(CONTEXT)
+
+
+def task_of(data_time: datetime | None) -> dict[str, Any]:
+    return expression_context(
+        run_id=uuid.UUID(int=1), task_id=uuid.UUID(int=2), value={}, name="n", goal="g", data_time=data_time,
+        created_by="user:ada", nodes={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "without"),
+    [
+        ("task.data_time", "2030-01-31T12:00:00+00:00", None),
+        ('task.data_time != null && timestamp(task.data_time) < timestamp("2030-02-01T00:00:00Z")', True, False),
+        ("task.data_time == null ? 0 : timestamp(task.data_time).getMonth() + 1", 1, 0),
+        (
+            "'report-' + (task.data_time == null ? 'now' : task.data_time)",
+            "report-2030-01-31T12:00:00+00:00",
+            "report-now",
+        ),
+    ],
+)
+def test_the_business_time_of_a_task_is_read(text: str, value: object, without: object) -> None:
+    expression = compile_expression(text)
+    assert expression.evaluate(task_of(datetime(2030, 1, 31, 12, tzinfo=UTC))) == value
+    assert expression.evaluate(task_of(None)) == without
 
 
 json_values = st.recursive(

@@ -48,6 +48,31 @@ def test_attempts_are_bounded(stack, desk):
     assert [a.outcome for a in desk.attempts(run_id)] == ["retry", "retry", "failed"]
 
 
+@pytest.mark.req("B4.2", "A9.3")
+def test_what_the_task_says_of_retries_is_laid_over_the_workflow_and_that_over_the_tool(stack, desk, shop):
+    """Member by member: what the upper one leaves out is the lower one's."""
+    tool = {"max_attempts": 1, "initial_s": 0.01, "max_s": 0.02, "retry_on": ["server_error"]}
+    broken = desk.tool(shop.contract("/status/500", writes=False, retry=tool))
+    plain, refined = (
+        desk.workflow(node("a", broken), name="plain"),
+        desk.workflow(node("a", broken, retry={"max_attempts": 2}), name="refined"),
+    )
+    for flow, task, tries in (
+        (plain, {}, 1),
+        (refined, {}, 2),
+        (plain, {"max_attempts": 3}, 3),
+        (refined, {"max_attempts": 3}, 3),
+        (refined, {"max_attempts": 1}, 1),
+        (refined, {"max_attempts": 3, "retry_on": ["network"]}, 1),
+    ):
+        run_id = desk.submit(flow, retry=task)
+        assert desk.wait(run_id, seconds=20).status == "failed"
+        attempts = desk.attempts(run_id)
+        assert len(attempts) == tries, (flow, task)
+        waited = [later.started_at - one.finished_at for one, later in pairwise(attempts)]
+        assert all(wait < timedelta(seconds=5) for wait in waited), "the tool's own first delay, not the default"
+
+
 @pytest.mark.req("B4.2")
 def test_no_try_is_planned_for_after_the_runs_deadline(stack, desk, clock):
     """It fails with its own error at once: waiting for a try that may not start helps nobody."""
