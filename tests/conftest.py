@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from tests.support.clock import Clock
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell which PostgreSQL the tests ran on, when they needed one."""
+    if support.server().pid() is not None:
+        terminalreporter.write_line(support.check_server())
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the server when the process that started the session ends."""
     if not hasattr(config, "workerinput"):

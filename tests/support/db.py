@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import psycopg
 
 from runtime.store import roles
-from runtime.store.embedded import OWNER, Server
+from runtime.store.embedded import OWNER, Server, binaries
 
 TEMPLATE = "qd_template"
 HOME = "QUARTERDECK_TEST_HOME"
@@ -63,6 +63,20 @@ def server() -> Server:
     return Server(Path(os.environ[HOME]), system_binaries() if kind == "system" else None)
 
 
+def check_server() -> str:
+    """Return which server runs: version and folder of its program. Raises RuntimeError when it is not the asked one."""
+    import psutil
+
+    kind = os.environ.get("QUARTERDECK_TEST_PG", "embedded")
+    wanted = (system_binaries() if kind == "system" else binaries()).resolve()
+    program = Path(psutil.Process(server().pid()).exe()).resolve().parent
+    if program != wanted:
+        raise RuntimeError(f"QUARTERDECK_TEST_PG is {kind}, so {wanted} was to run; {program} does.")
+    with admin() as connection:
+        version = connection.info.parameter_status("server_version")
+    return f"PostgreSQL {version} ({kind}: {program})"
+
+
 def admin() -> psycopg.Connection[Any]:
     """Return a superuser's autocommit connection; for making and dropping databases, never for a test's own work."""
     return psycopg.connect(server().admin_url(), autocommit=True)
@@ -72,6 +86,7 @@ def set_up() -> None:
     """Start the server, migrate the template once for all workers, and make this worker's clone."""
     with _lock():
         server().start()
+        check_server()
         with admin() as connection:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone()
             if not known:
