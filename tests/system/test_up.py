@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -56,6 +57,29 @@ def test_it_serves_and_stops_clean(console, number):
     assert console.output.rstrip().endswith("stopped")
     wait_for(lambda: gone(everything), 5, "every process gone")
     assert console.postgres.pid() is None
+
+
+def test_it_stops_workers_first_and_the_database_last(console):
+    """Nobody is left who could want what is gone: who works, who gives work, who asks, what all write to."""
+    console.wait_ready()
+    order = ["workers", "scheduler", "heartbeat", "web"]
+    pids = {name: console.child(name) for name in order} | {"PostgreSQL": console.postgres.pid()}
+    ends = {os.pidfd_open(pid): name for name, pid in pids.items()}
+    try:
+        waiting = select.poll()
+        for end in ends:
+            waiting.register(end, select.POLLIN)
+        os.kill(console.pid, signal.SIGTERM)
+        ended: list[str] = []
+        while len(ended) < len(ends) and (ready := waiting.poll(patient(60) * 1000)):
+            for end, _event in ready:
+                waiting.unregister(end)
+                ended.append(ends[end])
+    finally:
+        for end in ends:
+            os.close(end)
+    assert ended == [*order, "PostgreSQL"]
+    assert console.process.wait(patient(30)) == 0
 
 
 def test_a_second_one_on_the_same_folder_says_so(console):
@@ -147,7 +171,7 @@ def test_it_goes_on_after_kill_9_of_everything(console):
 
 
 @pytest.mark.proof
-@pytest.mark.req("A6.2", "C4.4", "C3.3")
+@pytest.mark.req("A6.2", "C4.4", "C3.3", "A5.2")
 @pytest.mark.timeout(600)
 def test_work_under_way_goes_on_after_kill_9_of_everything(home, database, shop):
     """A call was sent whose answer nobody read, a step ran, one waited for its time: the run ends, with one effect."""
