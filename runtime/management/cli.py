@@ -11,6 +11,7 @@ import orjson
 import psycopg
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from psycopg import errors as pg_errors
 
 from runtime.access.roles import verbs_of_role
 from runtime.actions.tenants import tenant_by_slug
@@ -20,6 +21,14 @@ from runtime.kernel.errors import BadInput, PayloadTooLarge, QuarterdeckError, U
 from runtime.kernel.ids import parse_uuid
 
 _REFERENCE = re.compile(r"([a-z][a-z0-9_.-]{0,180})@([1-9][0-9]{0,8})")
+# The database is not there, or what a migration would have made in it is not.
+_AWAY = (
+    DatabaseError,
+    psycopg.OperationalError,
+    pg_errors.UndefinedTable,
+    pg_errors.UndefinedFunction,
+    pg_errors.UndefinedColumn,
+)
 
 
 def service_actor(tenant: str | None) -> Actor:
@@ -89,7 +98,7 @@ class Act(BaseCommand):
         except QuarterdeckError as problem:
             self.refuse(problem)
         except (DatabaseError, psycopg.Error) as problem:
-            if not isinstance(problem, psycopg.OperationalError | DatabaseError):
+            if not isinstance(problem, _AWAY):
                 raise
             text = str(problem).strip().splitlines()
             self.refuse(Unavailable(text[0] if text else "", remediation="Is the database up and migrated?"))

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 ROLES = ("qd_web", "qd_worker", "qd_definer")
+OLDEST_MAJOR = 15
+
+
+def check_version(number: int) -> None:
+    """Refuse a server that is too old, by its ``server_version_num`` (150006 is 15.6). Raises ConfigurationError."""
+    if number < OLDEST_MAJOR * 10_000:
+        raise ConfigurationError(
+            f"This PostgreSQL is version {number // 10_000}; {OLDEST_MAJOR} is the oldest that works.",
+            remediation="Upgrade the server.",
+        )
 
 
 def role_statements(owner: str, database: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from django.core.management import call_command
 
 from tests.support.api import WORKFLOW, Caller, problem
+from tests.support.engine import force_columns, sweep
 from tests.support.factories import make_member
 from tests.support.patience import patient
 
@@ -73,13 +74,51 @@ def test_submit_runs_and_run(admin, tenant, tmp_path):
     assert entry["actor"] == "service:cli"
 
 
+def by_hand(admin: Caller, run_id: str) -> None:
+    """Mark both steps of a run."""
+    for node in ("pack", "send"):
+        step = next(one for one in admin.get(f"runs/{run_id}/steps/").json()["items"] if one["node"] == node)
+        body = {"expected_version": step["version"], "reason": "done by hand", "evidence": None}
+        assert admin.post(f"steps/{step['id']}/mark-successed/", body).status_code == 200
+
+
+@pytest.mark.req("A4.5")
+def test_a_submit_that_waits_fails_unless_the_run_completed(admin, tenant, tmp_path):
+    arguments = ("submit", "parcel", "--input", file(tmp_path, {"order_id": "W1"}), "--tenant", tenant.slug, "--wait")
+    (open_run,) = run(*arguments, "--request-key", "k1", "--wait-seconds", "0.1", fails=True)
+    assert open_run["status"] not in ("completed", "failed")
+    by_hand(admin, open_run["id"])
+    (completed,) = run(*arguments, "--request-key", "k1")
+    assert (completed["id"], completed["status"]) == (open_run["id"], "completed")
+    (going,) = run(*arguments, "--request-key", "k2", "--wait-seconds", "0.1", fails=True)
+    run("run", "cancel", going["id"], "--reason", "not wanted", "--tenant", tenant.slug)
+    (cancelled,) = run(*arguments, "--request-key", "k2", fails=True)
+    assert (cancelled["id"], cancelled["status"]) == (going["id"], "cancelled")
+
+
+@pytest.mark.req("C1.9", "B11.2")
+def test_a_rebuild_fails_on_a_difference_and_names_it(admin, tenant, db):
+    run_id = admin.submit()["run_id"]
+    slug = ("--tenant", tenant.slug)
+    assert run("run", "rebuild", run_id, *slug) == [{"run_id": run_id, "ok": True, "differences": []}]
+    step = next(one for one in admin.get(f"runs/{run_id}/steps/").json()["items"] if one["node"] == "send")
+    try:
+        force_columns(db, "qd_step", uuid.UUID(step["id"]), attempt=7)
+        (report,) = run("run", "rebuild", run_id, *slug, fails=True)
+    finally:
+        sweep(db, tenant.id)
+    assert (report["run_id"], report["ok"]) == (run_id, False)
+    (difference,) = report["differences"]
+    assert "send" in difference
+    assert "attempt" in difference
+    assert "7" in difference
+    assert run("run", "rebuild", str(uuid.uuid4()), *slug, fails=True)[0]["code"] == "not_found"
+
+
 @pytest.mark.req("C5.5")
 def test_what_has_just_succeeded_is_not_cancelled(admin, tenant):
     finished, going = admin.submit()["run_id"], admin.submit("W2")["run_id"]
-    for node in ("pack", "send"):
-        step = next(one for one in admin.get(f"runs/{finished}/steps/").json()["items"] if one["node"] == node)
-        body = {"expected_version": step["version"], "reason": "done by hand", "evidence": None}
-        assert admin.post(f"steps/{step['id']}/mark-successed/", body).status_code == 200
+    by_hand(admin, finished)
     told = problem(admin.post(f"runs/{finished}/cancel/", {"reason": "stop"}), 409, "already_succeeded")
     assert told["current_status"] == "completed"
     assert run("run", "cancel", finished, "--tenant", tenant.slug, fails=True)[0]["code"] == "already_succeeded"

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
+from runtime.kernel.errors import ConfigurationError
 from runtime.store import roles
 from tests.support import db as support
 from tests.support.patience import patient
@@ -56,6 +58,40 @@ def test_roles_first_then_migrate(login):
     refused = manage(url, "database", "stop")
     assert "not started or stopped here" in json.loads(refused.stderr)["detail"]
     assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_a_database_nobody_migrated_is_said_in_words(login):
+    name, url = login
+    assert manage(url, "database", "roles", "--apply", support.server().admin_url(name)).returncode == 0
+    refused = manage(url, "runs")
+    assert refused.returncode == 1
+    problem = json.loads(refused.stderr)
+    assert (problem["code"], problem["remediation"]) == ("unavailable", "Is the database up and migrated?")
+    assert "does not exist" in problem["detail"]
+
+
+@pytest.mark.parametrize("number", [90_624, 130_015, 149_999])
+def test_a_server_that_is_too_old_is_refused(number):
+    with pytest.raises(ConfigurationError) as refused:
+        roles.check_version(number)
+    major = number // 10_000
+    assert str(refused.value.detail) == f"This PostgreSQL is version {major}; 15 is the oldest that works."
+    assert refused.value.remediation == "Upgrade the server."
+
+
+def test_the_server_of_the_tests_is_new_enough(database):
+    with database.connect() as connection:
+        (number,) = connection.execute("SHOW server_version_num").fetchone()
+    roles.check_version(int(number))
+    roles.check_version(150_000)
+
+
+def test_migrate_asks_for_the_servers_version(database, monkeypatch):
+    asked = []
+    monkeypatch.setattr(roles, "check_version", asked.append)
+    call_command("migrate", verbosity=0, interactive=False)
+    with database.connect() as connection:
+        assert [str(number) for number in asked] == list(connection.execute("SHOW server_version_num").fetchone())
 
 
 def test_the_runtime_migrates_by_itself(login):

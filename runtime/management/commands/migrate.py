@@ -43,12 +43,7 @@ class Command(Migrate):
                 missing = roles.missing_roles(cursor)
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {error}") from None
-        version = connection.pg_version  # type: ignore[attr-defined]
-        if version < 150000:
-            raise ConfigurationError(
-                f"This PostgreSQL is version {version // 10000}; 15 is the oldest that works.",
-                remediation="Upgrade the server.",
-            )
+        roles.check_version(connection.pg_version)  # type: ignore[attr-defined]
         if missing:
             raise ConfigurationError(
                 f"The login {connection.settings_dict['USER']} may not take the database role(s) {', '.join(missing)}.",
