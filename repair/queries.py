@@ -9,13 +9,13 @@ from typing import Any
 
 from django.db.models import Count, F, QuerySet
 
-from repair.law import COMPENSATE, KEEP_PENDING, RESOLUTIONS, RESOLVED, SETTLED, permitted, why_not
 from repair.law import (
     COMPENSATE,
     KEEP_PENDING,
     RESOLUTIONS,
     RESOLVED,
     RESUME_STEP,
+    SETTLED,
     WRITE_OFF,
     permitted,
     why_not,

@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from dashboard.presenters import states
-from dashboard.presenters.told import told
 from dashboard.presenters.repair_moves import MOVE_OF
+from dashboard.presenters.told import told
 from repair.board import board as effects
 from repair.law import WITHOUT_EFFECT
 
