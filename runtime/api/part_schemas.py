@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.actions.evidence import Kind
+
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
 _ID: dict[str, Any] = {"type": "string", "format": "uuid"}
@@ -38,7 +40,7 @@ _HASH: dict[str, Any] = {
     "pattern": "^[0-9a-f]{64}$",
     "description": "Of what was looked at; another one than that of what is stored is refused.",
 }
-CITED_KINDS = {"artifact_id": "artifact", "operation_id": "operation", "step_id": "checkpoint"}
+CITED_KINDS: dict[str, Kind] = {"artifact_id": "artifact", "operation_id": "operation", "step_id": "checkpoint"}
 _CITED_WORDS = {
     "artifact_id": "One that the task's input names, that its runs made, or that the verifier uploaded.",
     "operation_id": "The stored answer of an operation of this task.",

@@ -10,7 +10,7 @@ import pytest
 from runtime.actions.steps import rerun_step
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.queries import arguments
-from runtime.tools.registry import read_tool
+from runtime.tools.registry import read_tool, register_tool
 from runtime.worker.complete import complete
 from runtime.worker.execute import Prepared, begin, perform
 from tests.support.api import Caller, caller, problem
@@ -18,6 +18,7 @@ from tests.support.engine import Engine, past_every_guard, sweep
 from tests.support.nodes import echo
 from tests.support.operations import send
 from tests.support.specs import tool, workflow
+from tests.support.workers import python_tool
 
 pytestmark = [pytest.mark.req("A9.5", "C1.2"), pytest.mark.django_db(transaction=True)]
 
@@ -75,6 +76,24 @@ def test_what_a_writing_step_was_called_with_is_what_was_sent(engine, admin):
     engine.report(claimed, "succeeded", operation_status="succeeded")
     told = read(admin, engine, run, "pay")
     assert (told["source"], told["input"]) == ("operation", {})
+
+
+def test_what_was_asked_about_an_effect_that_was_undone_is_made_again(engine, admin):
+    for name in ("effect", "undo"):
+        register_tool(actor=engine.actor, contract={**python_tool("effect", writes=True), "name": f"test.{name}"})
+    verify = {"tool": "core.echo@1", "input": {"n": {"$": "operation.output.n"}}, "criterion": "output.n == 7"}
+    pay = tool("pay", tool="test.effect@1", compensation={"tool": "test.undo@1", "verify": verify})
+    run = engine.submit(workflow(pay, tool("mail", "pay"), defaults={"on_failure": "compensate"}))
+    for node, value in (("pay", {"n": 7}), ("undo:pay", {})):
+        claimed = next(one for one in engine.claim() if one.node.id == node)
+        send(engine, claimed, claimed.undo.business_key if claimed.undo else f"pay:{run}")
+        engine.report(claimed, "succeeded", value, operation_status="succeeded")
+        if node == "pay":
+            engine.finish("mail", "failed")
+    perform_step(engine, "undo-check:pay")
+    told = read(admin, engine, run, "undo-check:pay")
+    assert (told["source"], told["input"]) == ("recomputed", {"n": 7})
+    assert read(admin, engine, run, "undo:pay")["source"] == "operation"
 
 
 def test_each_execution_version_has_its_own(engine, admin):

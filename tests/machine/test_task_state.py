@@ -106,7 +106,12 @@ def test_without_its_run_it_is_not_written(engine, fresh_db):
 
 @pytest.mark.parametrize(
     ("template", "where"),
-    [({"x": {"$": "nodes.z.output"}}, "/state/x"), ({"x": {"$": "1 +"}}, "/state/x"), ([1], "/state"), ("x", "/state")],
+    [
+        ({"x": {"$": "nodes.z.output"}}, "/state/x/$"),
+        ({"x": {"$": "1 +"}}, "/state/x/$"),
+        ([1], "/state"),
+        ("x", "/state"),
+    ],
 )
 def test_what_does_not_fit_is_refused_when_it_is_registered(engine, template, where):
     with pytest.raises(InvalidWorkflow) as refused:
