@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.conftest import SHORT_LEASE
 from tests.support.nodes import node, sleeping
+from tests.support.shop import Shop
 from tests.support.specs import tool
 from tests.support.workers import frozen, python_tool, told, until
 
@@ -87,6 +88,39 @@ def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
     assert "effect" not in log.read_text()
     (operation,) = desk.operations(run_id)
     assert operation.status == "unknown", "the engine believes the rows, not a worker whose lease was over"
+
+
+@pytest.mark.req("C3.3", "C2.9", "B4.4")
+def test_a_tool_that_fences_refuses_the_old_owner(stack_of, desk, tmp_path):
+    """Its request is on the way when its worker freezes; the tool that is asked by the newer epoch refuses it then.
+
+    The shop keeps no key from a second effect here: what holds is the epoch alone.
+    """
+    stack = stack_of(workers=1, clusters=2, lease_seconds=SHORT_LEASE)
+    with Shop(tmp_path) as shop:
+        for name in ("find_refund", "undo_refund"):
+            desk.tool(shop.contract(name))
+        contract = shop.contract("refund", idempotency="epoch", timeout_s=60, retry={"max_attempts": 3})
+        call = {"order_id": "E-1", "amount": "10.00"}
+        desk.workflow(node("pay", desk.tool(contract), input=call))
+        shop.tell("*", None, times=None, check_epoch=True, deduplicate=False)
+        late = shop.tell("refund", "E-1", before="hang", seconds=600)
+        run_id = desk.submit("w")
+        first = desk.wait_step(run_id, "pay", "running")
+        until(lambda: shop.hits(late), 20, "the first owner's request")
+        with frozen(stack.pid_of(first.worker_session_id)):
+            assert desk.wait(run_id, seconds=SHORT_LEASE * 4 + 40).status == "completed"
+            assert len(shop.effects("E-1")) == 1
+            shop.release(late)
+        (stale,) = until(lambda: desk.events(run_id, "STALE_SUBMIT"), 20, "the frozen worker reports")
+        assert stale.payload["operation_status"] == "refused"
+        assert len(shop.effects("E-1")) == 1, "the old owner's call came to nothing"
+        epochs = [call["epoch"] for call in shop.calls("E-1", "refund")]
+        assert epochs[0] == first.owner_epoch < epochs[1]
+    (operation,) = desk.operations(run_id)
+    assert (operation.status, operation.sends) == ("succeeded", 2)
+    asked = desk.events(run_id, "OPERATION_QUERIED")
+    assert asked[-1].payload["proves_absence"] is True
 
 
 @pytest.mark.req("C2.9")

@@ -130,6 +130,27 @@ def test_regions_scopes_and_the_tasks_own_scope_are_asked_before_a_call(stack, d
     assert desk.wait(run_id).status == "completed"
 
 
+@pytest.mark.req("C3.2")
+def test_a_tool_that_names_no_region_is_refused_where_regions_are_named(stack, desk, shop):
+    """The policy is closed: reading, writing and undoing alike. The product's own tools take data nowhere."""
+    reads, writes = shop.contract("/ok", writes=False), shop.contract("/ok", writes=True)
+    flow = desk.workflow(
+        node("reads", desk.tool({**reads, "name": "shop.read"})),
+        node("writes", desk.tool({**writes, "name": "shop.write"})),
+        echo("own"),
+    )
+    set_policy(actor=desk.actor, data_regions=["eu"], scopes=None)
+    run_id = desk.submit(flow)
+    assert desk.wait(run_id).status == "failed"
+    for name in ("reads", "writes"):
+        error = desk.step(run_id, name).error
+        assert error is not None
+        assert (error["class"], error["code"], error["sent"]) == ("policy", "data_region", False)
+    assert desk.step(run_id, "own").status == "succeeded"
+    assert shop.effects() == []
+    assert desk.operations(run_id) == [], "refused before any intent"
+
+
 @pytest.mark.req("A4.3")
 def test_a_tools_pool_and_a_nodes_decide_who_runs_it(stack, desk):
     apart = desk.tool({**python_tool("add", pool="apart"), "name": "test.apart"})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from runtime.access.verbs import STOP_GLOBAL
 from runtime.actions.stops import lift_stop, set_stop
 from tests.support.office import writing
-from tests.support.workers import until
+from tests.support.shop import Shop
+from tests.support.workers import Desk, until
 
 pytestmark = [pytest.mark.req("C1.4", "C5.5"), pytest.mark.django_db(transaction=True)]
 
@@ -37,6 +40,48 @@ def test_a_writing_call_is_held_back_and_goes_on(stack, desk, scope, name):
     lift_stop(actor=desk.actor, stop_id=uuid.UUID(stop["stop_id"]))
     desk.wait(run_id, "completed", seconds=20)
     assert [operation.sends for operation in desk.operations(run_id)] == [1]
+
+
+def test_a_stop_of_everybody_holds_everybodys_calls_back(stack, desk, other_tenant):
+    """A writing call and a reading one, in the operators' own tenant and in another's."""
+    theirs, operator = Desk(other_tenant), replace(desk.actor, verbs=desk.actor.verbs | {STOP_GLOBAL})
+    runs = []
+    stop = set_stop(actor=operator, scope="global", reason="the network burns")
+    try:
+        for one in (desk, theirs):
+            tool = one.tool(writing("t.write"))
+            one.workflow(
+                {"id": "writes", "kind": "tool", "tool": tool, "input": {"x": 1}},
+                {"id": "reads", "kind": "tool", "tool": "core.sleep@1", "input": {"seconds": 0}},
+            )
+            runs.append((one, one.submit("w")))
+        for one, run_id in runs:
+            stopped(one, run_id, "writes")
+            stopped(one, run_id, "reads")
+            assert one.operations(run_id) == []
+    finally:
+        lift_stop(actor=operator, stop_id=uuid.UUID(stop["stop_id"]))
+    for one, run_id in runs:
+        one.wait(run_id, "completed", seconds=20)
+
+
+@pytest.mark.req("C3.6", "B4.4")
+def test_a_question_about_an_effect_is_held_back_too_and_is_seen_to_be(stack, desk, tmp_path):
+    with Shop(tmp_path) as shop:
+        for name in ("find_refund", "undo_refund", "refund"):
+            reference = desk.tool(shop.contract(name))
+        desk.workflow({"id": "pay", "kind": "tool", "tool": reference, "input": {"order_id": "S-1", "amount": "10.00"}})
+        shop.tell("refund", "S-1", after="drop")
+        stop = set_stop(actor=desk.actor, scope="tool", name="shop.find_refund", reason="test")
+        run_id = desk.submit("w")
+        until(lambda: desk.events(run_id, "QUERY_HELD"), 20, "the question held back")
+        [operation] = desk.operations(run_id)
+        assert (operation.status, operation.finding, operation.queries) == ("unknown", "held", None)
+        assert [call["to"] for call in shop.ask("/control/calls")["items"]] == ["refund"]
+        lift_stop(actor=desk.actor, stop_id=uuid.UUID(stop["stop_id"]))
+        desk.wait(run_id, "completed", seconds=20)
+        assert len(shop.effects("S-1")) == 1
+        assert len(desk.events(run_id, "QUERY_HELD")) == 1
 
 
 def test_a_reading_call_is_held_back_too(stack, desk):
