@@ -155,12 +155,12 @@ class Cell:
         self.flow, self.call = f"cell-{number}", call
         self.desk.register(self.spec())
 
-    def spec(self, **more: Any) -> dict[str, Any]:
-        """Return the workflow; ``more`` makes another version of it."""
+    def spec(self, last: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Return the workflow; ``more`` makes another version of it, ``last`` another call after it."""
         nodes = [
             {"id": "first", "kind": "tool", "tool": "core.noop@1"},
             self.call,
-            {"id": "last", "kind": "tool", "tool": "core.noop@1", "after": ["act"]},
+            {"id": "last", "kind": "tool", "tool": "core.noop@1", "after": ["act"], **(last or {})},
         ]
         return {"format": "quarterdeck/1", "name": self.flow, "nodes": nodes, **more}
 
@@ -197,7 +197,7 @@ class Cell:
     def settle(self, expected: Expected, seconds: float = 25.0) -> None:
         """Wait for the end, hold it against what is expected, and keep the evidence."""
         assert self.run_id is not None
-        run = self.desk.wait(self.run_id, seconds=seconds)
+        run = self.desk.wait(self.run_id, *([expected.status] if expected.status == "paused" else []), seconds=seconds)
         evidence = self.evidence(run)
         story = self.desk.story(self.run_id)
         assert run.status == expected.status, story
@@ -209,8 +209,9 @@ class Cell:
         if expected.decision == "human":
             assert set(run.attention or {}) >= {"owner", "evidence", "due"}
         elif operation is not None:
-            assert operation.status == "succeeded", story
-        self._check_order(evidence["event_order"])
+            assert operation.status == ("compensated" if expected.decision == "compensated" else "succeeded"), story
+        undoing = [event for event in self.desk.events(self.run_id) if event.node == "undo:act"]
+        self._check_order([event.type for event in self.desk.events(self.run_id) if event not in undoing])
         missing = [name for name, value in evidence.items() if value in (None, "", [])]
         allowed = [] if self.writes else ["operation_id"]
         assert missing == allowed, missing
@@ -240,7 +241,11 @@ class Cell:
         payload = bytes(operation.payload_sha256) if operation else bytes(digests[0]) if digests else b""
         found = [e.payload["finding"] for e in events if e.type == "OPERATION_QUERIED"]
         starts = sum(event.type == "STEP_STARTED" and event.node == "act" for event in events)
-        decision = "human" if run.status == "needs_attention" else "controlled retry" if starts > 1 else "completed"
+        decision = "controlled retry" if starts > 1 else "completed"
+        if operation is not None and operation.status == "compensated":
+            decision = "compensated"
+        elif run.status in ("needs_attention", "paused"):
+            decision = "paused" if run.status == "paused" else "human"
         return {
             "place": self.place,
             "kind": self.kind,

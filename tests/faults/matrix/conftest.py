@@ -104,4 +104,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             for one in found
         ]
         lines.append(f"| {place} | " + " | ".join(shown) + " |")
+    lines += [""]
+    for name in ("compensated-compensable", "paused-idempotent"):
+        one = rows.get(name)
+        facts = f"{one['business_fact']['effects']} effect(s), {one['business_fact']['run']}" if one else "no record"
+        lines.append(f"- {name}: {facts}")
     (BUILD.parent / "fault_matrix.md").write_text("\n".join(lines) + "\n")

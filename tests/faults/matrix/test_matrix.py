@@ -2,7 +2,8 @@
 
 Each cell ends in exactly one of: completed, controlled retry, human. The shop's own books are the judge: never more
 than one effect, and where nobody can be certain, a person with owner, evidence and due date. Each leaves its record
-in ``build/fault_matrix``, and all of them the table ``build/fault_matrix.md``.
+in ``build/fault_matrix``, and all of them the table ``build/fault_matrix.md``. No fault alone undoes an effect or
+pauses a run: two more cells show how those two ends come about.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from runtime.actions.runs import pause_run, resume_run
 from tests.faults.matrix.cell import KINDS, Cell, Expected, Gate, pid_running, waiting_for
 from tests.faults.test_frozen import frozen
 from tests.support import db as support
@@ -114,7 +116,10 @@ def call_waits(cell: Cell, **manner: str) -> int:
 @cells("before_call")
 @pytest.mark.req("C4.4")
 def test_before_the_call(cell_of: CellOf, kind: str) -> None:
-    """The worker dies with its intent unwritten: nothing was sent, so the step is simply done again."""
+    """The worker dies with its intent unwritten: nothing was sent, so the step is simply done again.
+
+    A human-only action too: no operation row proves that nothing left, so there is no doubt for a person to settle.
+    """
     cell = cell_of("before_call", kind)
     if not cell.writes:
         _before_a_read(cell)
@@ -274,3 +279,38 @@ def test_frozen_between_sent_and_the_first_byte(cell_of: CellOf, kind: str) -> N
             cell.settle(UNCERTAIN_AND_ABSENT[kind])
         until(lambda: cell.desk.events(run_id, "STALE_SUBMIT"), 20, "the stopped worker reports")
         assert cell.effects() == UNCERTAIN_AND_ABSENT[kind].effects
+
+
+@pytest.mark.req("C4.5", "B9.2")
+def test_an_effect_found_again_is_undone_when_what_follows_fails(cell_of: CellOf) -> None:
+    """The receipt is lost, the effect is found by its key, and a later step fails under the policy `compensate`."""
+    cell = cell_of("compensated", "compensable")
+    cell.register()
+    cell.call["compensation"] = {"input": {"refund_id": {"$": "operation.output.refund_id"}}}
+    fails = {"tool": "core.fail@1", "input": {"error_class": "business"}}
+    cell.desk.register(cell.spec(last=fails, defaults={"on_failure": "compensate"}))
+    cell.shop.tell(cell.target, cell.order, after="drop")
+    cell.now()
+    cell.start()
+    cell.settle(Expected("failed", 1, "compensated", 1))
+    assert len(cell.shop.effects(cell.order, "undo")) == 1
+
+
+@pytest.mark.req("A9.2", "B4.4")
+def test_an_effect_found_again_lets_nothing_follow_while_the_run_is_paused(cell_of: CellOf) -> None:
+    """What became of the effect is learned under the pause too; the run stands until a person resumes it."""
+    cell = cell_of("paused", "idempotent")
+    cell.register()
+    cell.shop.tell("query", None, times=None, before="answer", status=503)
+    cell.shop.tell(cell.target, cell.order, after="drop")
+    run_id = cell.start()
+    cell.desk.wait_step(run_id, "act", "unknown")
+    pause_run(actor=cell.desk.actor, run_id=run_id, reason="let us look at it")
+    cell.now()
+    cell.shop.behave()
+    cell.desk.wait_step(run_id, "act", "succeeded")
+    cell.settle(Expected("paused", 1, "paused", 1))
+    assert cell.desk.step(run_id, "last").attempt == 0
+    resume_run(actor=cell.desk.actor, run_id=run_id, reason="it is as it should be")
+    assert cell.desk.wait(run_id).status == "completed"
+    assert cell.effects() == 1
