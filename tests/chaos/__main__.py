@@ -16,6 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 REST_SECONDS = 150.0
+_TOLD = ("accepted", "runs", "kills", "effects", "doubts", "questions", "undone", "rest_seconds")
 
 
 def main() -> int:
@@ -47,7 +48,7 @@ def main() -> int:
     options.out.write_text(json.dumps(summary, indent=1, default=str) + "\n")
     for breach in summary["breaches"]:
         print(f"chaos: BREACH {breach}")
-    kept = {name: summary[name] for name in ("accepted", "runs", "kills", "effects", "doubts", "rest_seconds")}
+    kept = {name: summary[name] for name in _TOLD}
     print(f"chaos: {json.dumps(kept, default=str)}")
     print(f"chaos: {len(summary['breaches'])} breaches, seed {options.seed}; {options.out}")
     return 1 if summary["breaches"] else 0

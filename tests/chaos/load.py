@@ -1,4 +1,8 @@
-"""What is asked of the system while it is killed: submits by HTTP, single and in bulk, some of them twice; cancels."""
+"""What is asked of the system while it is killed: submits by HTTP, single and in bulk, some of them twice; cancels.
+
+Of the effects some may be sent again under their key, some can be asked about, some only a person may repeat, and of
+the deals a part fails at its end, so that what it did has to be undone.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +53,48 @@ class Scene:
         ):
             path = f"/moody/{name[6:]}?seed={seed}" + ("&keyed=1" if more is kept else "")
             register_tool(actor=admin, contract=shop.contract(path, **{**more, "name": name}))
+        for name in ("find", "unbill", "unbook", "bill", "book"):
+            register_tool(actor=admin, contract=_deal_tool(shop, seed, name))
         for document in workflows():
             register_workflow(actor=admin, raw=json.dumps(document))
         token = issue_token(actor=admin, username="chaos", name="chaos", verbs=None, days=1)["token"]
         return cls(tenant_id, token)
 
 
+# The shop's books are complete once a slow call is through, which takes a second or two.
+_LOOKUP = {
+    "input": {"key": {"$": "operation.id"}},
+    "applied": "answer.found",
+    "result": {"$": "answer.answer"},
+    "consistent_after_s": 5,
+    "retention_s": 86400,
+}
+_RETRY = {"max_attempts": 6, "initial_s": 0.3, "max_s": 3}
+
+
+def _deal_tool(shop: Any, seed: int, name: str) -> dict[str, Any]:
+    """Return a tool of the deals: `bill` keeps no key and is asked about, `book` keeps one; both can be undone."""
+    if name == "find":
+        return shop.contract("/lookup/{key}", writes=False, name="chaos.find", timeout_s=4)
+    keyed = {"recovery": "idempotent", "idempotency": "key", "retry": _RETRY}
+    more: dict[str, Any] = {
+        "bill": {"recovery": "query", "idempotency": "none", "query": "chaos.find@1", "lookup": _LOOKUP},
+        "book": {**keyed, "recovery": "compensable"},
+    }.get(name, keyed)
+    if not name.startswith("un"):
+        more = {**more, "compensation": f"chaos.un{name}@1"}
+    path = f"/moody/{name}?seed={seed}" + ("&keyed=1" if more["idempotency"] == "key" else "")
+    return shop.contract(path, **{"timeout_s": 4, **more, "name": f"chaos.{name}"})
+
+
 def workflows() -> list[dict[str, Any]]:
-    """Return the workflows: one with effects, one that is wide and quick."""
+    """Return the workflows: one with effects, one that is wide and quick, one whose effects are undone if it fails."""
     order = {"order": {"$": "input.order"}}
 
     def write(name: str, *after: str) -> dict[str, Any]:
         return {
             "id": name, "kind": "tool", "tool": f"chaos.{name}@1", "after": list(after), "input": order,
-            "business_key": f"'{name}:' + input.order", "retry": {"max_attempts": 6, "initial_s": 0.3, "max_s": 3},
+            "business_key": f"'{name}:' + input.order", "retry": _RETRY,
         }  # fmt: skip
 
     look = {"id": "look", "kind": "tool", "tool": "core.echo@1", "input": order}
@@ -71,6 +103,13 @@ def workflows() -> list[dict[str, Any]]:
         for i in range(8)
     ]
     end = {"id": "end", "kind": "tool", "tool": "core.noop@1", "after": [leaf["id"] for leaf in leaves]}
+    seal = {"when": "input.bad", "to": ["spoil"]}
+    deal = [
+        look, write("bill", "look"), write("book", "bill"),
+        {"id": "seal", "kind": "switch", "after": ["book"], "cases": [seal], "default": ["done"]},
+        {"id": "spoil", "kind": "tool", "tool": "core.fail@1", "input": {"error_class": "business"}},
+        {"id": "done", "kind": "tool", "tool": "core.noop@1"},
+    ]  # fmt: skip
     rest = {"id": "rest", "kind": "wait", "seconds": 1, "after": ["pay"]}
     return [
         {
@@ -79,6 +118,7 @@ def workflows() -> list[dict[str, Any]]:
             "nodes": [look, write("pay", "look"), write("ship", "pay"), rest, write("mail", "rest")],
         },
         {"format": "quarterdeck/1", "name": "wide", "nodes": [look, *leaves, end]},
+        {"format": "quarterdeck/1", "name": "deal", "nodes": deal, "defaults": {"on_failure": "compensate"}},
     ]
 
 
@@ -126,7 +166,11 @@ class Load:
             self._stop.wait(PAUSE_SECONDS * (0.5 + rng.random()))
 
     def _task(self, order: str, rng: random.Random) -> dict[str, Any]:
-        return {"workflow": "order" if rng.random() < 0.8 else "wide", "input": {"order": order}}
+        [workflow] = rng.choices(("order", "deal", "wide"), (5, 3, 2))
+        value: dict[str, Any] = {"order": order}
+        if workflow == "deal":
+            value["bad"] = rng.random() < 0.3
+        return {"workflow": workflow, "input": value}
 
     def _submit(self, order: str, rng: random.Random) -> None:
         task = self._task(order, rng)

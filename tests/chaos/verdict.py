@@ -17,12 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 # How a run may end without all that it was asked for.
 SHORT = ("partially_completed", "failed", "cancelled")
 ENDED = ("completed", *SHORT)
-EFFECTS = ("pay", "ship", "mail")
+# What leaves nothing outside.
+_NOTHING_LEFT = ("compensated", "absent", "refused", "void")
+# Workflow → what a run of it is to do outside.
+EFFECTS = {"order": ("pay", "ship", "mail"), "deal": ("bill", "book")}
+# Among so many deals some have surely been asked about, and some been undone.
+_MANY_DEALS = 60
 
 _RUNS = """SELECT r.id::text, r.status, r.reason, r.attention, t.request_key, t.workflow_name, t.id::text
   FROM qd_run r JOIN qd_task t ON t.id = r.task_id WHERE r.tenant_id = %s"""
 _OPERATIONS = """SELECT id::text, business_key, status, sends, run_id::text, next_query_at, error FROM qd_operation
   WHERE tenant_id = %s"""
+_QUESTIONS = "SELECT coalesce(sum(queries), 0)::int FROM qd_operation WHERE tenant_id = %s"
 _OPEN_STEPS = """SELECT s.run_id::text, s.node, s.status, s.cause, s.claimable, s.not_before, s.deps_left, w.ended_at,
   w.end_reason FROM qd_step s LEFT JOIN qd_worker_session w ON w.id = s.worker_session_id
   WHERE s.tenant_id = %s AND s.run_id = ANY(%s::uuid[]) AND NOT s.superseded
@@ -69,6 +75,7 @@ def judge(console: Any, scene: Any, load: Any, shop: Any, unrested: list[str]) -
     with connect(console) as connection:
         runs = {run[0]: run for run in connection.execute(_RUNS, [scene.tenant_id]).fetchall()}
         operations = connection.execute(_OPERATIONS, [scene.tenant_id]).fetchall()
+        [(questions,)] = connection.execute(_QUESTIONS, [scene.tenant_id]).fetchall()
     effects = shop.effects()
     breaches = [f"not at rest: {one}" for one in unrested]
     breaches += _lost(load, runs)
@@ -76,6 +83,9 @@ def judge(console: Any, scene: Any, load: Any, shop: Any, unrested: list[str]) -
     breaches += _untold(load, runs, effects)
     if len(effects) < len(load.accepted):
         breaches.append(f"only {len(effects)} effects of {len(load.accepted)} accepted orders: too little was proved")
+    undone = sum(operation[2] == "compensated" for operation in operations)
+    if sum(run[5] == "deal" for run in runs.values()) >= _MANY_DEALS and not (questions and undone):
+        breaches.append(f"{questions} questions and {undone} effects undone: too little was proved")
     invariants = _invariants()
     breaches += [
         f"invariant {one['number']} ({one['name']}): {one['breaches']}" for one in invariants if one["ok"] is False
@@ -92,6 +102,8 @@ def judge(console: Any, scene: Any, load: Any, shop: Any, unrested: list[str]) -
         "effects": len(effects),
         "without_effect": dict(Counter(run[1] for _key, run in missing(load, runs, effects) if run)),
         "doubts": len(doubts),
+        "questions": questions,
+        "undone": undone,
         "invariants": {one["number"]: one["ok"] for one in invariants},
     }
 
@@ -112,6 +124,7 @@ def _lost(load: Any, runs: dict[str, tuple[Any, ...]]) -> list[str]:
 def _books(runs: dict[str, tuple[Any, ...]], operations: list[Any], effects: list[dict[str, Any]]) -> list[str]:
     """Hold the ledger against the shop's books, key by key."""
     found = []
+    found += _standing(runs, operations)
     by_operation = Counter(entry["key"] for entry in effects)
     by_business = Counter(
         f"{entry['path'].split('?')[0].rsplit('/', 1)[-1]}:{entry['body']['order']}" for entry in effects
@@ -136,18 +149,30 @@ def _books(runs: dict[str, tuple[Any, ...]], operations: list[Any], effects: lis
         if run[1] == "completed" and status not in ("succeeded", "compensated"):
             found.append(f"completed without its effect: {where}")
     for run in runs.values():
-        if run[1] == "completed" and run[5] == "order" and len(wanted[run[0]]) != 3:
-            found.append(f"completed, but of its three effects the ledger knows {sorted(wanted[run[0]])}: run {run[0]}")
+        asked = EFFECTS.get(run[5], ())
+        if run[1] == "completed" and asked and len(wanted[run[0]]) != len(asked):
+            found.append(f"completed, but of its effects the ledger knows {sorted(wanted[run[0]])}: run {run[0]}")
         if run[1] == "needs_attention" and not _owned(run[3]):
             found.append(f"needs attention of nobody: run {run[0]} {run[3]}")
     return found
+
+
+def _standing(runs: dict[str, tuple[Any, ...]], operations: list[Any]) -> list[str]:
+    """Find effects of deals that failed and that were not undone."""
+    failed = [one for one in operations if runs[one[4]][5] == "deal" and runs[one[4]][1] == "failed"]
+    left = [one for one in failed if one[2] not in _NOTHING_LEFT and not one[1].startswith("undo:")]
+    return [f"not undone although its deal failed: {one[1]}: {one[2]}, run {one[4]}" for one in left]
 
 
 def missing(load: Any, runs: dict[str, tuple[Any, ...]], effects: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     """Return (business key, run) of what accepted orders ask for and the shop's books do not have."""
     there = {f"{entry['path'].split('?')[0].rsplit('/', 1)[-1]}:{entry['body']['order']}" for entry in effects}
     orders = [(order, runs.get(run_id)) for order, (_task, run_id) in load.accepted.items()]
-    asked = [(f"{what}:{order}", run) for order, run in orders for what in EFFECTS if run is None or run[5] == "order"]
+    asked = [
+        (f"{what}:{order}", run)
+        for order, run in orders
+        for what in EFFECTS.get("order" if run is None else run[5], ())
+    ]
     return [(key, run) for key, run in asked if key not in there]
 
 
