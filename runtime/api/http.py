@@ -26,6 +26,7 @@ class UnsupportedMediaType(QuarterdeckError):
     """The body is not in a media type this endpoint reads."""
 
     code, http_status, title = "unsupported_media_type", 415, "Unsupported media type"
+    remediation = "Send the body in a media type that the address reads; the schema names them."
 
 
 class JSONAnswer(BaseRenderer):

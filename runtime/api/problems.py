@@ -43,6 +43,7 @@ class MethodNotAllowed(QuarterdeckError):
     """This address does not answer that method."""
 
     code, http_status, title = "method_not_allowed", 405, "Method not allowed"
+    remediation = "Use a method that the header `Allow` names."
 
 
 class Unexpected(QuarterdeckError):

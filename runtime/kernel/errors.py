@@ -27,7 +27,7 @@ class QuarterdeckError(Exception):
     ) -> None:
         self.detail = detail or (self.__doc__ or "").strip()
         self.where = where
-        if remediation is not None:
+        if remediation:
             self.remediation = remediation
         self.retry_after = retry_after
         self.run_id = run_id
@@ -120,6 +120,7 @@ class Conflict(QuarterdeckError):
     """The request contradicts the state that is stored."""
 
     code, http_status, title = "conflict", 409, "Conflict"
+    remediation = "Read the current state, and ask for what it allows."
 
 
 class Stale(Conflict):
@@ -160,6 +161,7 @@ class OperationConflict(Conflict):
     """The business key was used before with other arguments."""
 
     code, title = "operation_conflict", "Operation conflict"
+    remediation = "Give a new intent a business key of its own, or send the original arguments again."
 
 
 class OperationOpen(Conflict):
@@ -173,6 +175,7 @@ class FinishedRun(Conflict):
     """The run has ended; its state is never left."""
 
     code, title = "run_finished", "Run has ended"
+    remediation = "Start a new run of its task, or submit another task."
 
 
 class AlreadySucceeded(FinishedRun):
@@ -207,12 +210,14 @@ class QueueFull(QuarterdeckError):
     """The queue is above its high-water mark; accepted work is safe, new work is refused."""
 
     code, http_status, title, retryable = "queue_full", 503, "Queue full", True
+    remediation = "Send it again after `retry_after` seconds, under the same key."
 
 
 class Unavailable(QuarterdeckError):
     """The database is away or not migrated."""
 
     code, http_status, title, retryable = "unavailable", 503, "Unavailable", True
+    remediation = "Try again in a moment, under the same key."
 
 
 class ConfigurationError(QuarterdeckError):

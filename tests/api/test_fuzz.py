@@ -1,10 +1,13 @@
-"""Schemathesis reads the published document and sends what it allows and what it does not: no 5xx, no surprise."""
+"""Schemathesis reads the published document and sends what it allows and what it does not: no 5xx, no surprise.
+
+What is refused says how to mend it; that a refusal changes nothing is asked in ``test_refusals``.
+"""
 
 from __future__ import annotations
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, assume, settings
 from schemathesis.checks import CHECKS, load_all_checks
 
 from dashboard.config.wsgi import application
@@ -40,10 +43,15 @@ def token(database, django_db_blocker) -> str:
 
 # Reading the document asks the database nothing, so it may happen while tests are collected.
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", application)
+LITERAL = {path for path in schema.raw_schema["paths"] if "{" not in path}
 
 
 @schema.parametrize()
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_no_request_breaks_it(case, token):
+    # An id that is another address' own word asks that address, which has a form of its own.
+    assume("{" not in case.path or case.formatted_path not in LITERAL)
     case.headers = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
-    case.call_and_validate(checks=ASKED)
+    answer = case.call_and_validate(checks=ASKED)
+    if answer.status_code >= 400:
+        assert answer.json()["remediation"].strip(), answer.json()
