@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from runtime.actions.finish import force_step, kill_step
 from runtime.actions.runs import cancel_run, pause_run
 from runtime.actions.skip import skip_step
 from runtime.kernel.errors import Conflict, QuarterdeckError
 from runtime.store.tx import plain_tx
-from runtime.worker.maintenance import lost, timers
+from runtime.worker.maintenance import each, lost, timers
 from runtime.worker.session import mark_of
 from tests.support.engine import Engine
 from tests.support.patience import patient
 from tests.support.race import held, together
 from tests.support.specs import tool, workflow
 
-pytestmark = pytest.mark.req("C2.9", "A6.3")
+pytestmark = pytest.mark.req("C2.9", "A6.3", "C8.2")
 BOTH = pytest.mark.parametrize("first", [0, 1], ids=["report-first", "other-first"])
+# How often a race is run: a dozen times each time somebody tests, and many more in the proof.
+OFTEN = pytest.mark.parametrize(
+    "rounds", [pytest.param(12, id="short"), pytest.param(150, id="long", marks=pytest.mark.proof)]
+)
 
 
 def in_order(database: Any, run_id: uuid.UUID, first: int, *works: Callable[[], Any]) -> list[Any]:
@@ -104,17 +110,83 @@ def test_completion_against_force(fresh_db, engine, first):
 
 
 @BOTH
-def test_completion_against_the_loss_of_its_worker(fresh_db, engine, first):
+@OFTEN
+def test_a_stale_worker_after_the_loss_of_its_lease(fresh_db, engine, first, rounds):
+    for _ in range(rounds):
+        run_id, claimed = started(engine, tool("a"), tool("b", "a"))
+        mine = partial(engine.report, claimed["a"], "succeeded")
+        with plain_tx() as tx:
+            tx.send("end_sessions", ("lease_lost", [engine.session_id]))
+        in_order(fresh_db, run_id, first, mine, lost.return_orphans)
+        if first == 0:
+            assert engine.statuses(run_id) == {"a": "succeeded", "b": "queued"}, "who came first in time counts"
+        else:
+            assert engine.statuses(run_id) == {"a": "queued", "b": "waiting"}
+            assert engine.types(run_id).count("STALE_SUBMIT") == 1
+        engine.check(run_id)
+        cancel_run(actor=engine.actor, run_id=run_id, reason="seen")
+        engine.renew()
+
+
+def _orphaned(engine: Engine, clock: Any) -> tuple[uuid.UUID, Callable[[], Any]]:
     run_id, claimed = started(engine, tool("a"), tool("b", "a"))
     with plain_tx() as tx:
         tx.send("end_sessions", ("lease_lost", [engine.session_id]))
-    in_order(fresh_db, run_id, first, lambda: engine.report(claimed["a"], "succeeded"), lost.return_orphans)
-    if first == 0:
-        assert engine.statuses(run_id) == {"a": "succeeded", "b": "queued"}, "who came first in time counts"
-    else:
-        assert engine.statuses(run_id) == {"a": "queued", "b": "waiting"}
-        assert engine.types(run_id).count("STALE_SUBMIT") == 1
-    engine.check(run_id)
+    return run_id, partial(engine.report, claimed["a"], "succeeded")
+
+
+def _overdue(engine: Engine, clock: Any) -> tuple[uuid.UUID, Callable[[], Any]]:
+    run_id = engine.submit(workflow(tool("a")), deadline=clock.now() + timedelta(seconds=30))
+    [claimed] = engine.claim()
+    clock.advance(31)
+    return run_id, partial(engine.report, claimed, "succeeded")
+
+
+def _timed(engine: Engine, clock: Any) -> tuple[uuid.UUID, Callable[[], Any]]:
+    run_id = engine.submit(workflow({"id": "a", "kind": "wait", "seconds": 60}, tool("b", "a")))
+    step = engine.step(run_id, "a")
+    clock.advance(61)
+    return run_id, partial(skip_step, actor=engine.actor, step_id=step.id, expected_version=step.version, reason="no")
+
+
+@pytest.mark.parametrize(
+    ("scene", "duty", "left"),
+    [
+        (_orphaned, lost.return_orphans, {"a": "succeeded", "b": "queued"}),
+        (_overdue, timers.enforce_deadlines, {"a": "succeeded"}),
+        (_timed, timers.fire_timers, {"a": "skipped(user)", "b": "queued"}),
+    ],
+    ids=["orphans", "deadline", "timer"],
+)
+@OFTEN
+def test_a_new_control_plane_that_reads_an_old_snapshot(fresh_db, engine, clock, scene, duty, left, rounds):
+    """A scheduler that has just started sees the run as it was, and goes on seeing that after it has changed.
+
+    Its transactions keep the snapshot they began with (repeatable read). What it means to do is compared under the
+    run's lock with what is there: nothing is done to the run, and a look at what is there now leaves it so too.
+    """
+
+    def of_old() -> Any:
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        return duty()
+
+    for _ in range(max(3, rounds // 3)):
+        run_id, change = scene(engine, clock)
+        with held(fresh_db, "qd_run", run_id) as row:
+            changing, acting = row.queue(change), row.queue(of_old)
+        changing.outcome()
+        done = acting.outcome()
+        assert not (any(done.values()) if isinstance(done, dict) else done)
+        seen = engine.types(run_id)
+        assert engine.statuses(run_id) == left
+        each.forget()
+        duty()
+        assert (engine.statuses(run_id), engine.types(run_id)) == (left, seen)
+        engine.check(run_id)
+        if not engine.run(run_id).finished_at:
+            cancel_run(actor=engine.actor, run_id=run_id, reason="seen")
+        engine.renew()
 
 
 def test_two_completions_of_one_join(fresh_db, engine):
@@ -197,8 +269,6 @@ def test_a_timer_against_a_skip(fresh_db, engine, clock, first):
 
 
 def test_a_deadline_is_enforced_once(fresh_db, engine, clock):
-    from datetime import timedelta
-
     run_id = engine.submit(workflow(tool("a"), tool("b", "a")), deadline=clock.now() + timedelta(seconds=30))
     engine.claim()
     clock.advance(31)

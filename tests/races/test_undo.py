@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from runtime.queries.invariants import breaches_of
 from runtime.store.tx import plain_tx, tenant_tx
 from runtime.worker.maintenance import lost, timers
 from tests.machine.test_compensation import act, chain, saga  # noqa: F401
-from tests.races.test_pairs import BOTH, in_order
+from tests.races.test_pairs import BOTH, OFTEN, in_order
 from tests.support.engine import Engine
 from tests.support.operations import send
 from tests.support.race import together
@@ -100,43 +101,46 @@ def test_a_retry_against_a_cancel(fresh_db, engine, first):
 
 
 @BOTH
-def test_a_late_answer_against_the_force_of_a_cancel(fresh_db, engine, clock, first):
-    run = engine.submit(workflow(tool("a")))
-    [claimed] = engine.claim()
-    operation = send(engine, claimed, f"a:{run}")
-    cancel_run(actor=engine.actor, run_id=run, reason="stop")
-    clock.advance(16)
-    in_order(
-        fresh_db,
-        run,
-        first,
-        lambda: engine.report(claimed, "succeeded", operation_status="succeeded"),
-        timers.enforce_cancels,
-    )
-    assert status(engine, operation) == "succeeded", "what happened outside is known either way"
-    assert engine.run(run).status == ("cancelled" if first == 0 else "needs_attention")
-    assert engine.types(run).count("STALE_SUBMIT") == first
+@OFTEN
+def test_a_late_success_against_the_force_of_a_cancel(fresh_db, engine, clock, first, rounds):
+    for _ in range(rounds):
+        run = engine.submit(workflow(tool("a")))
+        [claimed] = engine.claim()
+        operation = send(engine, claimed, f"a:{run}")
+        cancel_run(actor=engine.actor, run_id=run, reason="stop")
+        clock.advance(16)
+        late = partial(engine.report, claimed, "succeeded", operation_status="succeeded")
+        in_order(fresh_db, run, first, late, timers.enforce_cancels)
+        assert status(engine, operation) == "succeeded", "what happened outside is known either way"
+        assert engine.run(run).status == ("cancelled" if first == 0 else "needs_attention")
+        assert engine.types(run).count("STALE_SUBMIT") == first
+        engine.check(run)
     sound(engine, run)
 
 
 @BOTH
+@OFTEN
 @pytest.mark.usefixtures("saga")
-def test_a_stale_worker_against_the_one_that_undoes_after_it(fresh_db, engine, first):
+def test_a_stale_worker_against_the_one_that_undoes_after_it(fresh_db, engine, first, rounds):
     """A compensation whose worker is lost and still answers: its step is another one's by then, or it came in time."""
-    run, claimed, pay = flying(engine)
-    engine.report(claimed, "succeeded", operation_status="succeeded")
-    cancel_run(actor=engine.actor, run_id=run, reason="stop")
-    [undo] = engine.claim()
-    with plain_tx() as tx:
-        tx.send("end_sessions", ("lease_lost", [engine.session_id]))
-    in_order(fresh_db, run, first, lambda: engine.report(undo, "succeeded"), lost.return_orphans)
-    engine.renew()
-    if first == 0:
+    for _ in range(rounds):
+        run, claimed, pay = flying(engine)
+        engine.report(claimed, "succeeded", operation_status="succeeded")
+        cancel_run(actor=engine.actor, run_id=run, reason="stop")
+        [undo] = engine.claim()
+        with plain_tx() as tx:
+            tx.send("end_sessions", ("lease_lost", [engine.session_id]))
+        in_order(fresh_db, run, first, partial(engine.report, undo, "succeeded"), lost.return_orphans)
+        engine.renew()
+        assert engine.types(run).count("STALE_SUBMIT") == first
+        if first == 1:
+            assert engine.statuses(run)["undo:pay"] == "queued"
+            assert status(engine, pay) == "compensating"
+            [again] = engine.claim()
+            assert again.owner_epoch > undo.owner_epoch
+            engine.report(again, "succeeded")
         assert (engine.run(run).status, status(engine, pay)) == ("cancelled", "compensated")
-    else:
-        assert engine.types(run).count("STALE_SUBMIT") == 1
-        assert engine.statuses(run)["undo:pay"] == "queued"
-        assert status(engine, pay) == "compensating"
+        engine.check(run)
     sound(engine, run)
 
 
