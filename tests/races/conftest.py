@@ -10,6 +10,7 @@ from tests.support import db as support
 from tests.support import invariants
 from tests.support.engine import Engine
 from tests.support.race import deadlocks
+from tests.support.traces import judge
 
 
 @pytest.fixture
@@ -18,4 +19,5 @@ def engine(fresh_db: support.Database, tenant) -> Iterator[Engine]:
     engine = Engine(tenant)
     yield engine
     invariants.check(tenant.id, at_rest=False)
+    judge(tenant)
     assert deadlocks(fresh_db) == 0

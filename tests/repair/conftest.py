@@ -11,12 +11,14 @@ from tests.support.desk import Desk
 from tests.support.engine import sweep
 from tests.support.place import Place
 from tests.support.shop import Shop
+from tests.support.traces import judge
 
 
 @pytest.fixture
 def desk(tenant, test_database: Any) -> Iterator[Desk]:
-    """The tenant's repair desk."""
+    """The tenant's repair desk; what people decided at it is judged as the office's approvals are."""
     yield Desk(tenant)
+    judge(tenant)
     sweep(test_database, tenant.id)
 
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from approvals.law import GRANTED
 from approvals.records import export_requests
+from runtime.access.roles import verbs_of_role
 from runtime.kernel.actor import Actor
-from runtime.models import Operation
+from runtime.models import Operation, Tenant
 from runtime.store.tx import tenant_tx
 
 POLICY = """version = 1
@@ -107,3 +109,10 @@ def breaches(actor: Actor) -> list[str]:
     events = [TraceEvent.from_dict(one, line=i) for i, one in enumerate(trace_of(actor, "office"), 1)]
     found = evaluate_events(events, policy=policy).findings if events else ()
     return [f"{one.rule_id} {one.message}" for one in found]
+
+
+def judge(tenant: Tenant) -> None:
+    """Assert that the trace of a tenant's approvals, as a test left them, passes agentack's rules."""
+    if find_spec("agentack") is not None:
+        reader = Actor(kind="service", name="trace", tenant_id=tenant.id, verbs=verbs_of_role("admin"))
+        assert not breaches(reader)
