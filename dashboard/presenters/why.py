@@ -113,11 +113,12 @@ def _inputs(facts: Facts) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
 def _ready(facts: Facts) -> Answer:
     question = _("Is the ready set right?")
     sources, missing = _inputs(facts)
-    status = facts.step["status"]
-    begun = status not in ("waiting", "skipped") or (status == "waiting" and facts.step["cause"] is not None)
     if not sources:
         return Answer(question, YES, _("It has no inputs to wait for."))
-    any_of = facts.node["join"]["mode"] == "any"
+    if (late := _decided_late(facts)) is not None:
+        return Answer(question, YES, _late_text(facts, late), [late["seq"]])
+    status, any_of = facts.step["status"], facts.node["join"]["mode"] == "any"
+    begun = status not in ("waiting", "skipped") or (status == "waiting" and facts.step["cause"] is not None)
     done = len(sources) - len(missing)
     counted = _("%(done)d of %(all)d inputs are at an end.") % {"done": done, "all": len(sources)}
     if begun and missing and not any_of:
@@ -126,9 +127,35 @@ def _ready(facts: Facts) -> Answer:
         )
     if not begun and not missing and status == "waiting":
         return Answer(question, DOUBT, _("All inputs are at an end, and it still waits."), hint=counted)
+    if status == "skipped" and missing:
+        return Answer(question, NONE, _("It was skipped before its inputs were at an end."), hint=counted)
     if not begun and missing:
-        return Answer(question, WAIT, _("It waits for %(names)s.") % {"names": ", ".join(missing)}, hint=counted)
+        text = _("It waits for %(names)s.") % {"names": ", ".join(missing)}
+        return Answer(question, WAIT, text, hint=_limit_text(facts) or counted)
     return Answer(question, YES, counted, hint=_("Any one of them is enough.") if any_of else "")
+
+
+def _decided_late(facts: Facts) -> dict[str, Any] | None:
+    """Return the event by which a join's time limit decided this execution of it, None when it did not."""
+    event = facts.last("JOIN_TIMED_OUT")
+    version = facts.step.get("execution_version", 1)
+    return event if event is not None and event.get("execution_version", version) == version else None
+
+
+def _late_text(facts: Facts, event: dict[str, Any]) -> str:
+    titles = {node["id"]: node["title"] for node in facts.graph["nodes"]}
+    names = ", ".join(titles.get(one, one) for one in (event["payload"] or {}).get("missing", ()))
+    limit = facts.node["join"].get("timeout_s")
+    text = _("Its time to wait (%(limit)s) was over at %(at)s: it was decided without %(names)s.")
+    return text % {"limit": times.duration(limit or 0.0), "at": _at(event, facts), "names": names or "–"}
+
+
+def _limit_text(facts: Facts) -> str:
+    """Return until when a join waits for its open inputs; "" without a limit, or before its first input has ended."""
+    step = facts.step
+    if facts.node["join"].get("timeout_s") is None or step["cause"] is not None or not step.get("not_before"):
+        return ""
+    return _("At %(at)s it is decided without them.") % {"at": times.clock(step["not_before"], facts.now)}
 
 
 def _queued(facts: Facts) -> Answer:
@@ -146,7 +173,7 @@ def _queued(facts: Facts) -> Answer:
         return Answer(question, WAIT, _("No: it is held, and a held step occupies no worker."))
     if step["status"] == "skipped":
         return Answer(question, NONE, _("No: it was skipped, %(cause)s.") % {"cause": states.cause_word(step["cause"])})
-    if step.get("not_before"):
+    if step.get("not_before") and not _limit_text(facts):
         at = times.clock(step["not_before"], facts.now)
         return Answer(question, WAIT, _("Not before %(at)s: a timer is set.") % {"at": at})
     return Answer(question, WAIT, _("Not yet: its inputs are not there."))
@@ -230,6 +257,9 @@ def _timed_out(facts: Facts) -> Answer:
         )
     if facts.run["deadline"] and facts.run["deadline"] <= facts.now and not facts.run["finished_at"]:
         return Answer(question, NO, _("The run's deadline has passed."))
+    if (waited := _decided_late(facts)) is not None:
+        text = _("Not itself: its time to wait for inputs was over at %(at)s.") % {"at": _at(waited, facts)}
+        return Answer(question, NONE, text, [waited["seq"]])
     return Answer(question, NONE, _("No time limit was reached."))
 
 

@@ -67,10 +67,11 @@ def _keep(cache: OrderedDict[uuid.UUID, dict[str, Any]], key: uuid.UUID, drawing
 def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False) -> dict[str, Any]:
     """Return the run's graph: {last_included_seq, at, workflow, run, layout, nodes, edges}. Verb ``run.read``.
 
-    A node: id, kind, title, tool, join, step (its current execution version, brief if asked), ``level`` (the longest
-    path to it), its upper left corner x, y in pixels and its ``group``. An edge: source, target, on_failure, optional,
-    case (a switch's branch), taken (None until the switch decided), ``points`` (x, y, x, y, …). ``layout`` has engine,
-    direction (TB, LR), width, height, box and ``groups``, a smaller drawing of a large graph. Raises NotFound.
+    A node: id, kind, title, tool, join (mode, policy, timeout_s or None), step (its current execution version, brief if
+    asked), ``level`` (the longest path to it), its upper left corner x, y in pixels and its ``group``. An edge: source,
+    target, on_failure, optional, case (a switch's branch), taken (None until the switch decided), ``points`` (x, y, x,
+    y, …). ``layout`` has engine, direction (TB, LR), width, height, box and ``groups``, a smaller drawing of a large
+    graph. Raises NotFound.
     """
     with reading(actor, v.RUN_READ) as tx:
         rows = tx.dicts("read_run_steps", (run_id,))
@@ -116,7 +117,7 @@ def _nodes(plan: Plan, drawing: dict[str, Any], steps: dict[str, Any]) -> list[d
                 "title": node.title or name,
                 "tool": node.tool,
                 "level": levels[name],
-                "join": {"mode": node.join_mode, "policy": node.join_policy},
+                "join": {"mode": node.join_mode, "policy": node.join_policy, "timeout_s": node.join_timeout_s},
                 "x": corners[2 * index],
                 "y": corners[2 * index + 1],
                 "group": members[index] if members else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +13,7 @@ from tests.support.pages import Reader
 
 QUESTIONS = 10
 HELD = "Does a permission, a budget, an approval or a stop hold it?"
+READY, LATE, SENT = "Is the ready set right?", "Did it time out, and where?", "Was a request sent?"
 
 
 def answers(page: str) -> dict[str, tuple[str, str]]:
@@ -90,7 +91,8 @@ def facts(
         "status": status, "cause": None, "attempt": 0, "error": None, "pool": "default", "queued_at": None,
         "not_before": None, "hold_requested": False, "execution_version": 1, **step,
     }  # fmt: skip
-    node = {"id": "x", "title": "X", "kind": "tool", "tool": "t@1", "join": {"mode": "all"}, "step": row}
+    join = {"mode": "all", "policy": "all_succeeded", "timeout_s": None}
+    node = {"id": "x", "title": "X", "kind": "tool", "tool": "t@1", "join": join, "step": row}
     before = [
         {"id": name, "title": name, "join": {"mode": "all"}, "step": {"status": one}}
         for name, one in (sources or {}).items()
@@ -168,3 +170,81 @@ def test_the_drawer_answers_the_same(made):
     oncall = Reader(made.tenant, "oncall")
     page = oncall.get(f"/runs/{made.runs['asks']}/?step=ask&part=why")
     assert len(answers(page)) == QUESTIONS
+
+
+def told(found: why.Facts) -> dict[str, tuple[str, str]]:
+    """Return question → (verdict, text) of facts that were made by hand."""
+    return {one.question: (one.verdict, one.text) for one in why.answer(found)}
+
+
+def operation(status: str = "sent", sends: int = 1) -> dict:
+    return {
+        "status": status, "sends": sends, "tool": "shop.refund@2", "sent_at": NOW, "business_key": "refund:A-1",
+        "external_ref": None, "next_query_at": None,
+    }  # fmt: skip
+
+
+def attempt(**more) -> dict:
+    return {
+        "number": 2, "host": "h", "pid": 7, "started_at": NOW, "owner_epoch": 3, "lease_until": NOW, "error": None,
+        **more,
+    }  # fmt: skip
+
+
+@pytest.mark.req("B11.1")
+def test_what_was_sent_is_told_with_its_tool_time_and_key():
+    verdict, text = told(facts("running", operations=[operation(sends=2)]))[SENT]
+    assert (verdict, text.split(", last")[0]) == ("yes", "Yes, 2× to shop.refund@2")
+    assert "key refund:A-1" in text
+    found = told(facts("running", operations=[operation("intended", 0)]))
+    assert found[SENT] == ("no", "No: the intent was recorded and nothing left.")
+    assert told(facts("queued"))[SENT] == ("none", "No: it has no side effect.")
+    called = facts("running")
+    called.attempts = [attempt()]
+    assert told(called)[SENT][1].startswith("It declares no side effect; calls without one")
+
+
+@pytest.mark.req("B11.1")
+def test_a_time_limit_names_the_attempt_that_it_ended():
+    late = facts("failed")
+    error = {"class": "timeout", "message": "no answer within 15 s"}
+    late.attempts = [attempt(number=1, error=error), attempt(number=2, error={**error, "message": "again"})]
+    assert told(late)[LATE] == ("no", "Yes, attempt 2: again")
+    over = facts("queued")
+    over.run["deadline"] = NOW
+    assert told(over)[LATE] == ("no", "The run's deadline has passed.")
+    over.run["finished_at"] = NOW
+    assert told(over)[LATE] == ("none", "No time limit was reached.")
+
+
+@pytest.mark.req("B11.1")
+def test_a_lease_that_ran_out_is_a_doubt_never_a_crash():
+    held = facts("running")
+    held.attempts = [attempt(lease_until=NOW + timedelta(seconds=5))]
+    assert told(held)["Did a worker claim it?"][0] == "yes"
+    held.attempts = [attempt(lease_until=NOW)]
+    answer = next(one for one in why.answer(held) if one.question == "Did a worker claim it?")
+    assert (answer.verdict, answer.hint) == ("doubt", "Its worker's lease is over: lost, and being taken over.")
+
+
+@pytest.mark.parametrize("kind", ["permission", "policy", "budget"])
+@pytest.mark.req("B11.1")
+def test_a_refusal_says_what_refused(kind):
+    refused = facts("failed", error={"class": kind, "message": f"The {kind} says no."})
+    assert told(refused)[HELD] == ("no", f"Yes, it was refused: The {kind} says no.")
+    assert told(facts("failed", error={"class": "network", "message": "reset"}))[HELD] == ("none", "No.")
+
+
+@pytest.mark.req("B11.1")
+def test_a_run_that_is_being_cancelled_starts_nothing():
+    ending = facts("running")
+    ending.run["cancel_requested"] = True
+    assert told(ending)[HELD] == ("no", "The run is being cancelled: nothing new starts.")
+    asked = facts("running", hold_requested=True)
+    assert told(asked)[HELD] == ("wait", "An operator asked for a hold; it takes effect at the next yield.")
+
+
+def test_what_was_skipped_waits_for_nothing():
+    assert told(facts("skipped", cause="user", sources={"a": "running"}))[READY] == (
+        "none", "It was skipped before its inputs were at an end.",
+    )  # fmt: skip

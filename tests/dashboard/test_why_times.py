@@ -1,0 +1,68 @@
+"""Why, where time decided: a join whose limit was over, a worker whose lease was."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.store.tx import plain_tx
+from runtime.worker.maintenance import lost
+from runtime.worker.maintenance.timers import fire_timers
+from tests.dashboard.test_why import LATE, READY, answers
+from tests.support.engine import Engine
+from tests.support.pages import Reader
+from tests.support.specs import tool, workflow
+
+# Alone in a database: these duties look at every tenant.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("fresh_db")]
+LIMITED = workflow(tool("a"), tool("b"), tool("j", "a", {"node": "b", "optional": True}, join={"timeout_s": 90}))
+
+
+@pytest.fixture
+def engine(fresh_db, tenant) -> Engine:
+    return Engine(tenant)
+
+
+@pytest.mark.req("B11.1", "B3.1")
+def test_a_join_that_its_time_limit_began_is_no_fault(engine, clock, tenant):
+    run = engine.submit(LIMITED)
+    engine.finish("a")
+    reader = Reader(tenant, "oncall")
+    page = reader.get(f"/runs/{run}/why/?node=j")
+    assert answers(page)[READY] == ("wait", "It waits for b (running).")
+    assert "it is decided without them." in page
+    assert answers(page)["Was it queued?"][1] == "Not yet: its inputs are not there."
+    clock.advance(91)
+    assert fire_timers() == 1
+    page = reader.get(f"/runs/{run}/why/?node=j")
+    verdict, text = answers(page)[READY]
+    assert verdict == "yes"
+    assert text.startswith("Its time to wait (1:30) was over at")
+    assert text.endswith("it was decided without b.")
+    assert "although" not in page
+    (seq,) = [one.seq for one in engine.events(run) if one.type == "JOIN_TIMED_OUT"]
+    assert f"seq={seq}" in page
+
+
+@pytest.mark.req("B11.1", "B3.1")
+def test_a_join_that_its_time_limit_skipped_waits_for_nothing(engine, clock, tenant):
+    run = engine.submit(workflow(tool("a"), tool("b"), tool("j", "a", "b", join={"timeout_s": 90})))
+    engine.finish("a")
+    clock.advance(91)
+    fire_timers()
+    found = answers(Reader(tenant, "oncall").get(f"/runs/{run}/why/?node=j"))
+    assert found[READY][0] == "yes"
+    assert "decided without b" in found[READY][1]
+
+
+@pytest.mark.req("B11.1")
+def test_a_lost_worker_is_told_with_the_event(engine, tenant):
+    run = engine.submit(workflow(tool("a")))
+    engine.claim()
+    with plain_tx() as tx:
+        tx.send("end_sessions", ("lease_lost", [engine.session_id]))
+    lost.return_orphans()
+    page = Reader(tenant, "oncall").get(f"/runs/{run}/why/?node=a")
+    verdict, text = answers(page)[LATE]
+    assert (verdict, "lease ran out at" in text) == ("doubt", True)
+    (seq,) = [one.seq for one in engine.events(run) if one.cause == "lease_lost"]
+    assert f"seq={seq}" in page
