@@ -6,6 +6,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from dashboard.pages import (
+    alerts,
     ask,
     ask_acts,
     ask_bulk,
@@ -17,6 +18,7 @@ from dashboard.pages import (
     hooks,
     inbox,
     limits,
+    lists,
     now,
     outgoing,
     people,
@@ -55,6 +57,8 @@ urlpatterns = [
     path("steps/<str:step_id>/", run.step_address, name="step"),
     path("steps/<str:step_id>/verbs/<str:verb>/", verbs.step_verb, name="step-verb"),
     path("tasks/", tasks.tasks, name="tasks"),
+    path("tasks/export.<str:kind>", lists.tasks_file, name="tasks-export"),
+    path("tasks/views/", lists.task_views, name="tasks-views"),
     path("tasks/<uuid:task_id>/", tasks.task, name="task"),
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/export.<str:kind>", inbox.download, name="inbox-export"),
@@ -68,6 +72,8 @@ urlpatterns = [
     path("inbox/<uuid:request_id>/comments/", ask.comment, name="approval-comment"),
     path("inbox/<uuid:request_id>/acts/<str:name>/", ask_acts.act, name="approval-act"),
     path("repairs/", repairs.repairs, name="repairs"),
+    path("repairs/export.<str:kind>", lists.repairs_file, name="repairs-export"),
+    path("repairs/views/", lists.repair_views, name="repairs-views"),
     path("repairs/several/", repair_bulk.several, name="repairs-several"),
     path("repairs/several/<uuid:bulk_id>/", repair_bulk.bulk, name="repairs-bulk"),
     path("repairs/several/<uuid:bulk_id>/<str:verb>/", repair_bulk.act, name="repairs-bulk-act"),
@@ -82,6 +88,8 @@ urlpatterns = [
     path("tools/", estate.tools, name="tools"),
     path("tools/<str:name>/", estate.tool, name="tool"),
     path("workers/", estate.workers, name="workers"),
+    path("alerts/", alerts.alerts, name="alerts"),
+    path("alerts/targets/<uuid:target_id>/remove/", alerts.remove, name="alert-target-remove"),
     path("members/", people.members, name="members"),
     path("tokens/", people.tokens, name="tokens"),
     path("tokens/<uuid:token_id>/revoke/", people.revoke, name="token-revoke"),

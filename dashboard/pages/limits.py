@@ -20,7 +20,7 @@ from runtime.actions.limits import close_breaker, open_breaker, remove_limit, se
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, PermissionDenied, QuarterdeckError, Stale
 from runtime.kernel.unseen import is_blank
-from runtime.queries.limits import list_breakers, list_held_by_own, list_limits
+from runtime.queries.limits import MOST_BREAKERS, MOST_LIMITS, list_breakers, list_held_by_own, list_limits
 
 _REFUSALS = (BadInput, PermissionDenied, Stale)
 
@@ -103,12 +103,17 @@ def _show(
     problem: QuarterdeckError | None = None,
     status: int | None = None,
 ) -> HttpResponse:
-    rows = list_limits(actor=actor)
+    rows, breakers = (
+        list_limits(actor=actor, limit=MOST_LIMITS + 1),
+        list_breakers(actor=actor, limit=MOST_BREAKERS + 1),
+    )
     context = {
         "now": moment(actor),
         "crumbs": [(_("Limits"), None)],
-        "rows": rows,
-        "breakers": list_breakers(actor=actor),
+        "rows": rows[:MOST_LIMITS],
+        "cut": MOST_LIMITS if len(rows) > MOST_LIMITS else 0,
+        "breakers": breakers[:MOST_BREAKERS],
+        "breakers_cut": MOST_BREAKERS if len(breakers) > MOST_BREAKERS else 0,
         "held": list_held_by_own(actor=actor),
         "form": form or _form(request, rows),
         "problem": problem,

@@ -66,6 +66,7 @@ def groups(actor: Actor) -> list[Group]:
             _("Estate"),
             _kept(
                 actor,
+                ("alerts", _("Alerts"), "bell", v.ALERT_READ, 0, ""),
                 ("workers", _("Workers"), "server", v.WORKER_READ, 0, ""),
                 ("tools", _("Tools"), "plug", v.TOOL_READ, 0, ""),
                 ("messages", _("Messages"), "send", v.MESSAGE_READ, 0, ""),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from dashboard.pages import requests
 from dashboard.pages.console import page, show
 from dashboard.presenters import states, times
+from dashboard.presenters.alerts import row as alert_row
 from dashboard.presenters.now import health
 from dashboard.presenters.repairs import row as case_row
 from dashboard.templatetags.qd import bounded
@@ -29,6 +34,7 @@ from runtime.queries.stops import list_stops
 
 # So many stops are shown whole; who sets more of them reads the list.
 MOST_STOPS = 5
+ALERTS = 6
 WINDOWS = {"1": timedelta(hours=1), "12": timedelta(hours=12), "24": timedelta(hours=24)}
 
 
@@ -42,6 +48,7 @@ def now(request: HttpRequest, actor: Actor) -> HttpResponse:
     cases = list_cases(actor=actor, limit=8).items if may(actor, REPAIR_READ) else []
     told = {one["run_id"] for one in cases}
     stops = list_stops(actor=actor, standing=True, limit=100) if may(actor, v.STOP_READ) else []
+    alerts = list_alerts(actor=actor, limit=ALERTS, count=True) if may(actor, v.ALERT_READ) else None
     context = {
         "now": picture["at"],
         "crumbs": [(_("Now"), None)],
@@ -53,7 +60,8 @@ def now(request: HttpRequest, actor: Actor) -> HttpResponse:
         "requests": asked,
         "cases": [case_row(one) for one in cases],
         "attention": [one for one in picture["attention"] if one["id"] not in told],
-        "alerts": list_alerts(actor=actor, limit=6).items if may(actor, v.ALERT_READ) else [],
+        "alerts": [alert_row(one, partial(may, actor)) for one in alerts.items] if alerts else [],
+        "alert_count": alerts.count if alerts else 0,
         "health": _health(actor, picture),
         "states": [(name, picture["states"][name]) for name in states.RUN_ORDER if name in picture["states"]],
         "window": window,
@@ -68,29 +76,34 @@ def _health(actor: Actor, picture: dict[str, Any]) -> list[dict[str, Any]]:
     return health(health_queries.readiness(), workers, picture["oldest_queued"], picture["effects"], picture["at"])
 
 
-def _lead(actor: Actor, picture: dict[str, Any], asked: list[dict[str, Any]]) -> str:
-    """Return the sentence that names today's duty; its numbers are those of the sidebar, not of the lists below it."""
+def _lead(actor: Actor, picture: dict[str, Any], asked: list[dict[str, Any]]) -> SafeString:
+    """Return the sentence that names today's duty; its numbers are the sidebar's, and lead to what they count."""
     parts = []
     if attention := count_attention(actor=actor):
         text = ngettext("%(n)s run needs a person.", "%(n)s runs need a person.", attention)
-        parts.append(text % {"n": bounded(attention, BOUND - 1)})
+        url = f"{reverse('runs')}?status=needs_attention&within=all"
+        parts.append(_linked(text, "n", bounded(attention, BOUND - 1), url))
     if asked:
         first = asked[0]["deadline"]
         if first is None:
             waiting = requests.count_mine(actor)
             text = ngettext("%(n)s decision waits for you.", "%(n)s decisions wait for you.", waiting)
-            parts.append(text % {"n": bounded(waiting, requests.BOUND - 1)})
+            parts.append(_linked(text, "n", bounded(waiting, requests.BOUND - 1), reverse("inbox")))
         else:
-            time = times.left((first - picture["at"]).total_seconds())
-            parts.append(_("The next approval is due in %(time)s.") % {"time": time})
+            time, url = times.left((first - picture["at"]).total_seconds()), reverse("approval", args=[asked[0]["id"]])
+            parts.append(_linked(_("The next approval is due in %(time)s."), "time", time, url))
     if parts:
-        return " ".join(parts)
+        return mark_safe(" ".join(parts))
     running = picture["states"].get("running", {}).get("h24", 0)
     if running:
-        return ngettext("Nothing needs you. %(n)d run works.", "Nothing needs you. %(n)d runs work.", running) % {
-            "n": running
-        }
-    return _("Nothing needs you.")
+        text = ngettext("Nothing needs you. %(n)s run works.", "Nothing needs you. %(n)s runs work.", running)
+        return _linked(text, "n", str(running), f"{reverse('runs')}?status=running&within=24h")
+    return escape(_("Nothing needs you."))
+
+
+def _linked(text: str, name: str, number: str, url: str) -> SafeString:
+    """Return ``text`` with its placeholder ``name`` as a link."""
+    return mark_safe(escape(text) % {name: format_html('<a class="link" href="{}">{}</a>', url, number)})
 
 
 def _bars(slices: list[int]) -> list[dict[str, float]]:

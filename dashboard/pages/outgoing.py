@@ -14,19 +14,25 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.actions.messages import discard_message, replay_message
 from runtime.kernel.actor import Actor
-from runtime.queries.messages import list_quarantined, outbox_numbers
+from runtime.queries.messages import MOST, list_quarantined, outbox_numbers
+
+# Messages of which it is shown what was done with them.
+PAST = 50
 
 
 @page(v.MESSAGE_READ, section="messages")
 def outgoing(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Show the quarantine, what was done with earlier ones, and the outbox in numbers."""
-    rows = list_quarantined(actor=actor, state="all")
+    kept = list_quarantined(actor=actor, limit=MOST + 1)
+    past = list_quarantined(actor=actor, state="closed", limit=PAST + 1)
     context = {
         "now": moment(actor),
         "crumbs": [(_("Messages"), None)],
         "numbers": outbox_numbers(actor=actor),
-        "kept": [one for one in rows if one["closed_at"] is None],
-        "past": [one for one in rows if one["closed_at"] is not None][:50],
+        "kept": kept[:MOST],
+        "cut": MOST if len(kept) > MOST else 0,
+        "past": past[:PAST],
+        "past_cut": PAST if len(past) > PAST else 0,
         "may_resolve": may(actor, v.MESSAGE_RESOLVE),
     }
     return show(request, "pages/messages.html", context)

@@ -20,9 +20,10 @@ from runtime.actions.tokens import issue_token, revoke_token
 from runtime.kernel import seams
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import AlreadyIssued, BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
-from runtime.queries.people import list_members, list_tokens
+from runtime.queries.people import page_members, page_tokens
 from runtime.queries.settings import list_settings
 
+PAGE = 100
 _REFUSALS = (BadInput, Conflict, NotFound, PermissionDenied)
 
 
@@ -49,9 +50,12 @@ def members(request: HttpRequest, actor: Actor) -> HttpResponse:
         {"name": name, "text": text, "verbs": sorted(verbs_of_role(name)), "all": len(verbs)}
         for name, text in ROLES.items()
     ]
+    found = page_members(actor=actor, cursor=request.GET.get("cursor"), limit=PAGE)
     context = {
         "crumbs": [(_("Members"), None)],
-        "rows": list_members(actor=actor),
+        "page": found,
+        "rows": found.items,
+        "first": not request.GET.get("cursor"),
         "roles": roles,
         "verbs": sorted(verbs.items()),
         "matrix": [(verb, text, [verb in role["verbs"] for role in roles]) for verb, text in sorted(verbs.items())],
@@ -77,9 +81,11 @@ def tokens(request: HttpRequest, actor: Actor) -> HttpResponse:
                 problem = refused
                 if isinstance(problem, AlreadyIssued):  # what is sent from here is another one
                     form = TokenForm(actor=actor)
+    found = page_tokens(actor=actor, cursor=request.GET.get("cursor"), limit=PAGE)
     context: dict[str, Any] = {
         "crumbs": [(_("Tokens"), None)],
-        "rows": list_tokens(actor=actor),
+        "page": found,
+        "rows": found.items,
         "form": form,
         "made": made,
         "problem": problem,

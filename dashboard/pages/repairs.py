@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from dashboard.pages import views
 from dashboard.pages.console import identity, page, show
 from dashboard.pages.repair_diagnosis import diagnosis
 from dashboard.presenters import repair_ahead as ahead
@@ -43,16 +44,8 @@ HOURS = {"1": 1, "4": 4, "8": 8, "24": 24, "72": 72}
 def repairs(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Show the open cases by due date, and those of one cause together."""
     asked = request.GET
-    view = asked.get("view", "open")
-    view = view if view in VIEWS else "open"
-    wanted: dict[str, Any] = {
-        "state": "resolved" if view == "resolved" else None,
-        "mine": view == "mine",
-        "unowned": view == "unowned",
-        "overdue": view == "overdue",
-        **{name: asked.get(name) or None for name in ("kind", "tool", "risk", "alike")},
-    }
-    found = queries.list_cases(actor=actor, cursor=asked.get("cursor"), limit=50, **wanted)
+    view, narrowed = wanted(request)
+    found = queries.list_cases(actor=actor, cursor=asked.get("cursor"), limit=50, **narrowed)
     facets = queries.case_facets(actor=actor)
     filtered = any(asked.get(name) for name in ("kind", "tool", "risk", "alike"))
     # Shown above the whole list only.
@@ -68,8 +61,24 @@ def repairs(request: HttpRequest, actor: Actor) -> HttpResponse:
         "kinds": [(name, words.kind_word(name), n) for name, n in sorted(facets["kind"].items())],
         "groups": [{**one, "word": words.kind_word(one["kind"])} for one in groups],
         "filtered": filtered,
+        "saved": views.saved(actor, views.REPAIRS),
+        "asked": asked.urlencode(),
     }
     return show(request, "pages/repairs.html", context)
+
+
+def wanted(request: HttpRequest) -> tuple[str, dict[str, Any]]:
+    """Return the view that the address asks for, and what it narrows the list to."""
+    asked = request.GET
+    view = asked.get("view", "open")
+    view = view if view in VIEWS else "open"
+    return view, {
+        "state": "resolved" if view == "resolved" else None,
+        "mine": view == "mine",
+        "unowned": view == "unowned",
+        "overdue": view == "overdue",
+        **{name: asked.get(name) or None for name in ("kind", "tool", "risk", "alike")},
+    }
 
 
 @page(READ, section="repairs")

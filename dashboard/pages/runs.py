@@ -53,7 +53,7 @@ class Filters:
     text: str = ""
     pool: str = ""
     age: str = ""
-    effect: str = ""
+    effect: list[str] = field(default_factory=list)
     within: str = DEFAULT_WINDOW
 
     @classmethod
@@ -68,7 +68,7 @@ class Filters:
             text if len(text := asked.get("q", "").strip()[:200].replace("\x00", "")) >= SHORTEST_TEXT else "",
             asked.get("pool", "")[:64].replace("\x00", ""),
             age if (age := asked.get("age", "")) in AGES else "",
-            effect if (effect := asked.get("effect", "")) in OPERATION_OPEN else "",
+            [one for one in asked.getlist("effect") if one in OPERATION_OPEN],
             within if within in WINDOWS else DEFAULT_WINDOW,
         )
 
@@ -87,7 +87,8 @@ class Filters:
         """Return the query string that says the same."""
         pairs = [("status", one) for one in self.status]
         single = {"workflow": self.workflow, "error": self.error, "q": self.text, "pool": self.pool, "age": self.age}
-        pairs += [(name, value) for name, value in {**single, "effect": self.effect}.items() if value]
+        pairs += [(name, value) for name, value in single.items() if value]
+        pairs += [("effect", one) for one in self.effect]
         return urlencode([*pairs, ("within", self.within)])
 
 
@@ -117,7 +118,7 @@ def _list(
         error_class=filters.error or None,
         queued_in=filters.pool or None,
         open_since=now - AGES[filters.age] if filters.age else None,
-        effect=filters.effect or None,
+        effects=filters.effect,
         among=among,
         created_from=bounds[0],
         created_before=bounds[1],
@@ -140,8 +141,8 @@ def runs(request: HttpRequest, actor: Actor) -> HttpResponse:
         "now": now,
         "crumbs": [(_("Runs"), None)],
         "filters": filters,
-        "windows": [(name, _window(name)) for name in WINDOWS],
-        "window": _window(filters.within),
+        "windows": [(name, window_word(name)) for name in WINDOWS],
+        "window": window_word(filters.within),
         "facets": _facets(facets, filters),
         "workflows": sorted(facets["workflow"].items(), key=lambda one: (-one[1], one[0]))[:50],
         "pools": sorted({*facets["pools"], *([filters.pool] if filters.pool else [])}),
@@ -161,7 +162,8 @@ def runs(request: HttpRequest, actor: Actor) -> HttpResponse:
     return show(request, "pages/runs.html", context)
 
 
-def _window(name: str) -> str:
+def window_word(name: str) -> str:
+    """Return a time window's words."""
     return {
         "1h": _("last hour"),
         "12h": _("last 12 h"),
@@ -193,8 +195,8 @@ def _hidden(total: int, filters: Filters) -> str:
     told += [one for one in (filters.workflow, filters.error, filters.pool) if one]
     told += [f"“{filters.text}”"] if filters.text else []
     told += [_age(filters.age)] if filters.age else []
-    told += [states.word(filters.effect, "operation")] if filters.effect else []
-    told.append(_window(filters.within))
+    told += [states.word(one, "operation") for one in filters.effect]
+    told.append(window_word(filters.within))
     if filters.text:
         # The search looks at the newest only, so it never says that it has seen all.
         return _("Nothing was found for %(what)s") % {"what": ", ".join(told)}

@@ -19,7 +19,9 @@ from runtime.actions.stops import lift_stop, set_stop
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, PermissionDenied, QuarterdeckError, StopStands
 from runtime.queries.definitions import list_tools, list_workflows
-from runtime.queries.stops import list_stops
+from runtime.queries.stops import MOST, list_stops, page_past_stops
+
+PAGE = 50
 
 
 @page(v.STOP_READ, section="stops", methods=("GET", "HEAD", "POST"))
@@ -46,12 +48,14 @@ def stops(request: HttpRequest, actor: Actor) -> HttpResponse:
             else:
                 _tell(request, answer)
                 return HttpResponseRedirect(reverse("stops"))
-    rows = list_stops(actor=actor, limit=200)
+    past = page_past_stops(actor=actor, cursor=request.GET.get("cursor"), limit=PAGE)
     context = {
         "now": now,
         "crumbs": [(_("Stops"), None)],
-        "standing": [one for one in rows if one["standing"]],
-        "past": [one for one in rows if not one["standing"]][:50],
+        "standing": list_stops(actor=actor, standing=True),
+        "most": MOST,
+        "page": past,
+        "past": past.items,
         "form": form,
         "problem": problem,
         "stands": problem.extra["standing"] if isinstance(problem, StopStands) else None,

@@ -25,6 +25,9 @@ class Kind:
 
 RUNS = Kind("runs", frozenset({"status", "workflow", "error", "q", "pool", "age", "effect", "within"}))
 
+TASKS = Kind("tasks", frozenset({"workflow"}))
+REPAIRS = Kind("repairs", frozenset({"view", "kind", "tool", "risk", "alike"}))
+
 
 def common() -> list[dict[str, str]]:
     """Return the views of runs that every reader has, as {name, query, own}."""

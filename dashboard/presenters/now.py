@@ -1,14 +1,17 @@
-"""The health strip: five parts of the machinery, each fine or strained with its reason. Pure."""
+"""The health strip: five parts of the machinery, each fine or strained with its reason; numbers are links. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from dashboard.presenters import times
+from dashboard.presenters.alerts import DOUBTFUL
 
 OLD_QUEUE_SECONDS = 120.0
 LATE_BEAT_SECONDS = 10.0
@@ -21,7 +24,10 @@ def health(
     effects: dict[str, int],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """Return the strip's cells: {key, label, value, detail, fine, url_name}."""
+    """Return the strip's cells: {key, label, value, detail, fine, url, more}.
+
+    ``url`` is the list that the value counts, ``more`` the one of the detail; "" for what counts nothing.
+    """
     return [
         _scheduler(checks),
         _workers(workers, now),
@@ -31,8 +37,13 @@ def health(
     ]
 
 
-def _cell(key: str, label: str, value: str, detail: str, fine: bool) -> dict[str, Any]:
-    return {"key": key, "label": label, "value": value, "detail": detail, "fine": fine}
+def _cell(key: str, label: str, value: str, detail: str, fine: bool, url: str = "", more: str = "") -> dict[str, Any]:
+    return {"key": key, "label": label, "value": value, "detail": detail, "fine": fine, "url": url, "more": more}
+
+
+def _runs(**wanted: Any) -> str:
+    """Return the address of the list of runs of any time that ``wanted`` narrows."""
+    return f"{reverse('runs')}?{urlencode({**wanted, 'within': 'all'}, doseq=True)}"
 
 
 def _scheduler(checks: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -60,7 +71,8 @@ def _workers(workers: list[dict[str, Any]], now: datetime) -> dict[str, Any]:
         detail = _("last beat %(ago)s, %(slots)d slots") % {"ago": times.ago(beat, now), "slots": slots}
     value = _("%(n)d of %(all)d") % {"n": len(alive) - len(late), "all": len(there)} if there else _("none")
     detail = detail if there else _("nothing is executed")
-    return _cell("workers", _("Workers"), value, detail, bool(alive) and not late)
+    where = reverse("workers") if there else ""
+    return _cell("workers", _("Workers"), value, detail, bool(alive) and not late, where, where)
 
 
 def _database(checks: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -76,14 +88,15 @@ def _oldest(oldest: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
         return _cell("oldest", _("Oldest queued"), _("nothing waits"), _("every ready step is claimed"), True)
     age = (now - oldest["queued_at"]).total_seconds()
     fine = age < OLD_QUEUE_SECONDS
-    detail = _("in pool %(pool)s") % {"pool": oldest["pool"]}
-    return _cell("oldest", _("Oldest queued"), times.duration(max(0.0, age)), detail, fine)
+    detail, where = _("in pool %(pool)s") % {"pool": oldest["pool"]}, _runs(pool=oldest["pool"])
+    return _cell("oldest", _("Oldest queued"), times.duration(max(0.0, age)), detail, fine, where, where)
 
 
 def _effects(effects: dict[str, int]) -> dict[str, Any]:
-    open_ends = ("unknown", "needs_human", "partially_applied", "compensation_failed")
-    doubt = sum(effects.get(status, 0) for status in open_ends)
-    going = effects.get("sent", 0) + effects.get("intended", 0)
+    under_way = ("sent", "intended")
+    doubt = sum(effects.get(status, 0) for status in DOUBTFUL)
+    going = sum(effects.get(status, 0) for status in under_way)
     detail = ngettext("%(n)d under way", "%(n)d under way", going) % {"n": going}
     value = ngettext("%(n)d in doubt", "%(n)d in doubt", doubt) % {"n": doubt} if doubt else _("none in doubt")
-    return _cell("effects", _("Effects outside"), value, detail, not doubt)
+    where = _runs(effect=DOUBTFUL) if doubt else ""
+    return _cell("effects", _("Effects outside"), value, detail, not doubt, where, _runs(effect=under_way))

@@ -61,6 +61,13 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
             r"A message of (?P<topic>\S+) is in quarantine: (?P<why>.+)",
             _("A message of %(topic)s is in quarantine: %(why)s"),
         ),
+        # What alerts say of each thing they are about.
+        (r"process (?P<pid>\d+): lease_lost", _("process %(pid)s lost its lease")),
+        (r"process (?P<pid>\d+): process_died", _("process %(pid)s died")),
+        (r"process (?P<pid>\d+): no_progress", _("process %(pid)s makes no progress")),
+        (r"(?P<kind>\w+): (?P<n>\d+) failures", _("%(kind)s: %(n)s failures")),
+        (r"(?P<topic>\S+): not tried yet", _("%(topic)s: not tried yet")),
+        (r"steps of this tenant that wait: (?P<n>\d+)", _("steps of this tenant that wait: %(n)s")),
         (r"Step (?P<step>\S+) takes its workers down\.", _("%(step)s takes its workers down.")),
         (r"Nothing moves the run, and nobody looks after it\.", _("Nothing moves the run, and nobody looks after it.")),
         (

@@ -62,6 +62,27 @@ def problem_word(problem: Any) -> str:
 
 
 @register.filter
+def severity_word(severity: str) -> str:
+    """Return how grave an alert is."""
+    return str({"critical": _("critical"), "warning": _("warning")}.get(severity, severity))
+
+
+@register.filter
+def subject_word(kind: str) -> str:
+    """Return what a thing is that an alert is about."""
+    words = {
+        "operation": _("effect outside"),
+        "run": _("run"),
+        "step": _("step"),
+        "message": _("message"),
+        "worker": _("worker"),
+        "breaker": _("breaker"),
+        "queue": _("queue"),
+    }
+    return str(words.get(kind, kind))
+
+
+@register.filter
 def recovery_word(recovery: str) -> str:
     """Return what a tool's recovery class means for its answers."""
     words = {

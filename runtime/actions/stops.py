@@ -146,7 +146,7 @@ def lift_stop(*, actor: Actor, stop_id: uuid.UUID, reason: str = "") -> dict[str
     authorize(actor, v.STOP_LIFT)
     text = check_reason(reason)
     with tenant_tx(actor.tenant_id) as tx:
-        found = tx.dicts("read_stops", {"id": stop_id, "standing": False, "limit": 1})
+        found = tx.dicts("read_stops", {"id": stop_id, "standing": False, "past": False, "before": None, "limit": 1})
         if not found:
             raise NotFound("There is no stop of that id in this tenant.")
         stop = found[0]

@@ -20,6 +20,7 @@ def list_alerts(
     actor: Actor,
     state: str = "open",
     rule: str | None = None,
+    closed_since: datetime | None = None,
     cursor: str | None = None,
     limit: int = 50,
     count: bool = False,
@@ -27,12 +28,15 @@ def list_alerts(
     """Return alerts, the one that happened last first.
 
     An item: {id, rule, severity, title, state, count, subjects [{kind, id, run_id, label}], first_at, last_at,
-    notified_at, closed_at}. ``state`` is open, closed or all. Verb ``alert.read``.
+    notified_at, closed_at}. ``state`` is open, closed or all; ``closed_since`` leaves out what was closed
+    before. Verb ``alert.read``.
     """
     with reading(actor, v.ALERT_READ):
         rows = Alert.objects.all()
         if state != "all":
             rows = rows.filter(closed_at__isnull=state == "open")
+        if closed_since is not None:
+            rows = rows.filter(Q(closed_at__isnull=True) | Q(closed_at__gte=closed_since))
         if rule is not None:
             rows = rows.filter(rule=rule)
         counted = len(rows[: COUNT_BOUND + 1].values_list("id")) if count else None

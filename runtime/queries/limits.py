@@ -12,27 +12,30 @@ from runtime.queries.base import parsed, reading
 # Named ranges of priority (C7.2): a task may say the name in place of the number.
 PRIORITY_CLASSES = {"production_alert": 80, "interactive": 60, "approval": 40, "batch": 0, "experiment": -50}
 
+# A list holds so many; who wants to know whether there are more asks for one more.
+MOST_LIMITS, MOST_BREAKERS = 1000, 500
 
-def list_limits(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return the limits that stand.
+
+def list_limits(*, actor: Actor, limit: int = MOST_LIMITS) -> list[dict[str, Any]]:
+    """Return the limits that stand, by scope and name, the first ``limit`` of them.
 
     An item: {id, scope, name, origin, most, calls, per_s, used, waiting, reason, set_by, set_at, version}. ``used`` are
     the tokens held now, ``waiting`` the parked steps (up to 1000) of this tenant. How much of a global limit is used is
     told to operators only. Verb ``limit.read``.
     """
     with reading(actor, v.LIMIT_READ) as tx:
-        rows = tx.dicts("read_limits", {"all": may(actor, v.STOP_GLOBAL)})
+        rows = tx.dicts("read_limits", {"all": may(actor, v.STOP_GLOBAL), "limit": limit})
     for row in rows:
         if row["scope"] == "global" and not may(actor, v.STOP_GLOBAL):
             row.update(set_by="the installation's operators", reason="")
     return rows
 
 
-def list_breakers(*, actor: Actor) -> list[dict[str, Any]]:
+def list_breakers(*, actor: Actor, limit: int = MOST_BREAKERS) -> list[dict[str, Any]]:
     """Return breakers that have seen failures, the open ones first: {id, tool, error_class, state, failures,
     last_failure_at, opened_at, open_until, opens, waiting}. Verb ``limit.read``."""
     with reading(actor, v.LIMIT_READ) as tx:
-        return tx.dicts("read_breakers")
+        return tx.dicts("read_breakers", {"limit": limit})
 
 
 def list_held_by_own(*, actor: Actor) -> list[dict[str, Any]]:

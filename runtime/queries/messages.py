@@ -17,8 +17,8 @@ _FIELDS = (
 MOST = 500
 
 
-def list_quarantined(*, actor: Actor, state: str = "open") -> list[dict[str, Any]]:
-    """Return messages in quarantine, the newest first, at most 500; ``state`` is open, closed or all.
+def list_quarantined(*, actor: Actor, state: str = "open", limit: int = MOST) -> list[dict[str, Any]]:
+    """Return messages in quarantine, the newest first, the first ``limit`` of them; ``state`` is open, closed or all.
 
     An item: {id, event_id, topic, schema_version, payload, reason, attempts, created_at, quarantined_at, resolution,
     closed_at, closed_by, close_reason}. Verb ``message.read``.
@@ -27,7 +27,7 @@ def list_quarantined(*, actor: Actor, state: str = "open") -> list[dict[str, Any
         rows = Quarantined.objects.all()
         if state != "all":
             rows = rows.filter(closed_at__isnull=state == "open")
-        return [dict(row) for row in rows.order_by("-quarantined_at", "-id").values(*_FIELDS)[:MOST]]
+        return [dict(row) for row in rows.order_by("-quarantined_at", "-id").values(*_FIELDS)[:limit]]
 
 
 def outbox_numbers(*, actor: Actor) -> dict[str, Any]:

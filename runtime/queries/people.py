@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from runtime.access import verbs as v
-from runtime.access.authorize import authorize, may
+from runtime.access.authorize import may
 from runtime.access.roles import effective
 from runtime.kernel.actor import Actor
 from runtime.models import AuditEntry
-from runtime.queries.base import Page, content, hexed, page, parsed, reading
+from runtime.queries.base import Page, content, cursor_of, hexed, page, parsed, position_of, reading
+
+# Members or tokens that a list without pages holds.
+MOST = 1000
 
 
 def list_members(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return the members by name with their roles and verbs. Verb ``member.read``."""
+    """Return the first MOST members by name with their roles and verbs. Verb ``member.read``."""
     with reading(actor, v.MEMBER_READ) as tx:
-        rows = tx.dicts("read_members")
-    for row in rows:
-        row["extra_verbs"] = parsed(row["extra_verbs"])
-        row["verbs"] = sorted(effective(row["role"], row["extra_verbs"]))
-        del row["ended_at"], row["user_id"]
-    return rows
+        return [_present_member(row) for row in tx.dicts("read_members", {"after": None, "limit": MOST})]
+
+
+def page_members(*, actor: Actor, cursor: str | None = None, limit: int = 100) -> Page:
+    """Return a page of :func:`list_members`, which goes on to the last of them. Raises BadInput for a cursor."""
+    with reading(actor, v.MEMBER_READ) as tx:
+        position = position_of("members", actor, cursor)
+        rows = tx.dicts("read_members", {"after": position[0] if position else None, "limit": limit + 1})
+    following = cursor_of("members", actor, [rows[limit - 1]["username"]]) if len(rows) > limit else None
+    return Page([_present_member(row) for row in rows[:limit]], following)
+
+
+def _present_member(row: dict[str, Any]) -> dict[str, Any]:
+    row["extra_verbs"] = parsed(row["extra_verbs"])
+    row["verbs"] = sorted(effective(row["role"], row["extra_verbs"]))
+    del row["ended_at"], row["user_id"]
+    return row
 
 
 def list_tokens(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return one's own tokens, with ``token.manage`` everybody's; never their text. Verb ``token.issue``."""
-    if not may(actor, v.TOKEN_MANAGE):
-        authorize(actor, v.TOKEN_ISSUE)
+    """Return one's own newest MOST tokens, with ``token.manage`` everybody's, never their text. ``token.issue``."""
+    return page_tokens(actor=actor, limit=MOST).items
+
+
+def page_tokens(*, actor: Actor, cursor: str | None = None, limit: int = 100) -> Page:
+    """Return a page of tokens as :func:`list_tokens` has them, the newest first. Raises BadInput for a cursor."""
     user = None if may(actor, v.TOKEN_MANAGE) else actor.user_id
     with reading(actor, v.TOKEN_MANAGE if user is None else v.TOKEN_ISSUE) as tx:
-        rows = tx.dicts("read_tokens", {"user": user})
-    for row in rows:
+        position = position_of("tokens", actor, cursor)
+        wanted = {"user": user, "before": position[0] if position else None, "limit": limit + 1}
+        rows = tx.dicts("read_tokens", wanted)
+    following = cursor_of("tokens", actor, [str(rows[limit - 1]["id"])]) if len(rows) > limit else None
+    for row in rows[:limit]:
         row["verbs"], row["user"] = parsed(row["verbs"]), row.pop("username")
-    return rows
+    return Page(rows[:limit], following)
 
 
 def list_audit(
@@ -42,6 +63,7 @@ def list_audit(
     verb: str | None = None,
     subject_id: str | None = None,
     result: str | None = None,
+    since: datetime | None = None,
     cursor: str | None = None,
     limit: int = 50,
     count: bool = False,
@@ -49,11 +71,16 @@ def list_audit(
 ) -> Page:
     """Return audit entries, newest first; ``by`` is an actor's label such as ``user:ada``. Verb ``audit.read``.
 
+    ``since`` leaves out what was written before.
+
     With ``proof`` each has the ``body`` that was hashed, as text.
     """
     wanted = {"actor": by, "verb": verb, "subject_id": subject_id, "result": result}
-    with reading(actor, v.AUDIT_READ):
+    with reading(actor, v.AUDIT_READ) as tx:
         rows = AuditEntry.objects.filter(**{k: x for k, x in wanted.items() if x is not None}).values()
+        if since is not None:
+            # By number, which the chain counts in the order of time: no index knows the times.
+            rows = rows.filter(number__gte=tx.rows("audit_first_since", {"since": since})[0][0])
         return page(
             rows,
             name="audit",

@@ -66,7 +66,7 @@ def list_runs(
     error_class: str | None = None,
     queued_in: str | None = None,
     open_since: datetime | None = None,
-    effect: str | None = None,
+    effects: Sequence[str] = (),
     among: Sequence[uuid.UUID] | None = None,
     cursor: str | None = None,
     limit: int = 50,
@@ -76,7 +76,7 @@ def list_runs(
 
     ``error_class`` is that of a failed step, looked for among the newest ERROR_WINDOW runs with one; ``queued_in`` is
     the pool in which a step of the run waits for a worker; ``open_since`` finds runs that began before it and are not
-    at an end; ``effect`` those with an operation in this status, one of OPERATION_OPEN.
+    at an end; ``effects`` those with an operation in one of these statuses, of OPERATION_OPEN.
     """
     with reading(actor, v.RUN_READ):
         rows = Run.objects.all()
@@ -101,8 +101,8 @@ def list_runs(
             rows = rows.filter(Exists(waiting), n_live__gt=0)
         if open_since is not None:
             rows = rows.filter(created_at__lte=open_since, finished_at__isnull=True)
-        if effect is not None:
-            rows = rows.filter(id__in=Operation.objects.filter(status=effect).values("run_id"))
+        if effects:
+            rows = rows.filter(id__in=Operation.objects.filter(status__in=list(effects)).values("run_id"))
         if among is not None:
             rows = rows.filter(id__in=list(among))
         return _by_time(rows, actor, cursor, limit, count)

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from dashboard.pages import export
+from repair.actions.open import open_case
 from runtime.queries.base import Page
+from tests.support.actors import member
+from tests.support.pages import Reader
 from tests.support.web import drive
 
 COLUMNS: export.Columns = {"n": lambda row: row["n"]}
@@ -111,3 +114,28 @@ def test_the_inbox_sends_what_it_shows(made, admin):
     assert exported("/inbox/?view=decided") == []
     risks = {risk: len(exported(f"/inbox/?view=all&risk={risk}")) for risk in ("none", "low", "medium", "high")}
     assert sorted(risks.values()) == [0, 0, 0, 1]
+
+
+def test_tasks_and_repairs_are_sent_as_they_are_filtered(made, admin):
+    every = json.loads(admin.get("/tasks/export.json"))["items"]
+    assert len(every) == len(made.runs)
+    trips = rows_of(admin.get("/tasks/export.csv?workflow=trip"))
+    assert [row["name"] for row in trips] == ["Trip 4711"]
+    step = made.engine.step(made.runs["failed"], "a").id
+    open_case(actor=member(made.tenant, "oncall"), run_id=made.runs["failed"], step_id=step, reason="A call.")
+    (link,) = re.findall(r'href="(/repairs/export\.json[^"]*)"', admin.get("/repairs/?kind=by_hand"))
+    (case,) = json.loads(admin.get(unescape(link)))["items"]
+    assert (case["kind"], case["run_id"], case["owner"]) == ("by_hand", str(made.runs["failed"]), None)
+    assert json.loads(admin.get("/repairs/export.json?view=resolved"))["items"] == []
+    admin.get("/tasks/export.xls", 404)
+
+
+def test_views_of_tasks_and_repairs_are_the_readers_own(made, admin):
+    for path, query in (("/tasks/", "workflow=trip"), ("/repairs/", "view=mine&risk=high")):
+        admin.post(f"{path}views/", {"name": "Mine, mostly", "query": f"{query}&evil=1"})
+        page = admin.get(path)
+        assert f'href="{path}?{query.replace("&", "&amp;")}"' in page
+        assert "evil" not in page
+        assert "Mine, mostly" not in Reader(made.tenant, "admin").get(path)
+        admin.post(f"{path}views/", {"forget": "Mine, mostly"})
+        assert "Mine, mostly" not in admin.get(path)

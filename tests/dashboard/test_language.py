@@ -22,6 +22,7 @@ from runtime.kernel import seams
 from runtime.kernel.errors import QuarterdeckError
 from runtime.queries.definitions import list_tools
 from runtime.store.tx import tenant_tx
+from tests.support.alarms import about, alert
 from tests.support.messages import catalog
 from tests.support.pages import Reader
 
@@ -132,7 +133,7 @@ def paths(made: Any) -> list[str]:
     with tenant_tx(made.tenant.id):
         request = Request.objects.get(run_id=made.runs["asks"])
     found = ["now", "runs", "tasks", "inbox", "repairs", "repairs/shift", "workflows", "workflows/trip", "tools"]
-    found += ["inbox/statistics", "limits"]
+    found += ["inbox/statistics", "limits", "alerts"]
     found += ["tools/core.echo", "workers", "members", "tokens", "messages", "stops", "audit", "states"]
     found += [f"inbox/{request.id}", "workflows/trip/start", "no/such/page"]
     found += [f"runs/{run_id}/{tab}" for run_id in made.runs.values() for tab in TABS if tab != "events"]
@@ -144,6 +145,11 @@ def paths(made: Any) -> list[str]:
 
 
 def test_no_page_leaks_english(made, admin: Reader):
+    alert(made.tenant, "worker_lost", about("worker", label="process 7: lease_lost"))
+    alert(made.tenant, "worker_lost", about("worker", label="process 8: process_died"))
+    alert(made.tenant, "quarantined", about("message", label="mail.sent: not tried yet"), count=3)
+    alert(made.tenant, "circuit_open", about("breaker", label="timeout: 7 failures"))
+    alert(made.tenant, "queue_full", about("queue", label="steps of this tenant that wait: 9000"))
     tools = list_tools(actor=made.engine.actor, limit=500).items
     written = tuple(one["contract"]["description"] for one in tools if one["contract"].get("description"))
     admin.post("/preferences/", {"language": "zh-hans", "next": "/now/"})

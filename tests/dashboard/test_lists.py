@@ -170,7 +170,7 @@ def test_the_lead_counts_more_runs_than_are_listed(tenant, test_database):
         force_columns(test_database, "qd_run", run_id, status="needs_attention", attention=ATTENTION)
     try:
         page = Reader(tenant, "viewer").get("/now/")
-        assert "23 runs need a person." in page
+        assert '<a class="link" href="/runs/?status=needs_attention&amp;within=all">23</a> runs need a person.' in page
     finally:
         sweep(test_database, tenant.id)
 

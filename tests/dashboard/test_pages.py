@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
+from html.parser import HTMLParser
+from urllib.parse import urljoin
 
 import pytest
 from django.urls import reverse
@@ -13,7 +15,9 @@ from dashboard.pages.run import TABS
 from dashboard.presenters.consequences import RUN_VERBS, STEP_VERBS
 from runtime.models import AuditEntry, Event
 from runtime.store.tx import tenant_tx
-from tests.support.pages import Reader, Scene
+from tests.support.alarms import about, alert
+from tests.support.operations import send
+from tests.support.pages import Reader, Scene, node
 
 ROLES = ("viewer", "approver", "oncall", "admin", "finance", "integrator", "verifier")
 AUDITORS = {"oncall", "admin", "finance"}
@@ -37,6 +41,8 @@ def addresses(made: Scene) -> dict[str, set[str]]:
             "/runs/export.csv",
             "/runs/export.json",
             "/tasks/",
+            "/tasks/export.csv",
+            "/repairs/export.json",
             "/inbox/",
             "/inbox/?view=all",
             "/inbox/?view=decided",
@@ -58,6 +64,8 @@ def addresses(made: Scene) -> dict[str, set[str]]:
             "/tokens/",
             "/stops/",
             "/limits/",
+            "/alerts/",
+            "/alerts/?state=all&within=all&rule=failed_runs",
             "/states/",
             "/search.json?q=Trip",
         ],
@@ -167,10 +175,70 @@ def test_what_a_role_may_not_read_is_not_on_the_page(made):
     assert "You may not read this input" in Reader(made.tenant, "finance").get(f"/tasks/{task}/")
 
 
+class Numbers(HTMLParser):
+    """The numbers that Now's main part shows outside links, and its links with what they say.
+
+    A time, a time limit and a window's name count nothing; nor do a zero and what a failure itself said.
+    """
+
+    NO_COUNT = ({"data-since", "data-due", "datetime"}, {"seg", "m", "z"})
+    EMPTY = ("input", "br", "img", "hr", "link", "meta")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[tuple[str, str]] = []
+        self.loose: list[str] = []
+        self.links: list[list[str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        names, classes = self.NO_COUNT
+        kind = "link" if tag == "a" and given.get("href") else ""
+        if tag in ("thead", "svg") or names & set(given) or classes & set((given.get("class") or "").split()):
+            kind = "no count"
+        if tag == "span" and (given.get("class") or "") == "n":
+            kind = "no count"
+        if kind == "link":
+            self.links.append([given["href"] or "", ""])
+        if tag not in self.EMPTY:
+            self.stack.append((tag, kind))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.EMPTY:
+            while self.stack.pop()[0] != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        kinds = {kind for _tag, kind in self.stack}
+        if "link" in kinds:
+            self.links[-1][1] += data
+        elif re.search(r"\d", data) and "no count" not in kinds:
+            self.loose.append(data.strip())
+
+
 def test_every_number_on_now_leads_to_the_list_it_counts(made, admin):
-    page = admin.get("/now/")
-    links = re.findall(r'href="(/runs/\?[^"]+)"[^>]*>(\d+)<', page)
-    assert len(links) >= 6
-    for address, number in links:
-        listed = admin.get(address.replace("&amp;", "&"))
-        assert len(re.findall(r'<tr data-href="/runs/', listed)) == int(number), address
+    """Each is a link, and each link is followed: a list of runs shows as many as it said."""
+    engine, tenant = made.engine, made.tenant
+    run_id = engine.submit({"format": "quarterdeck/1", "name": "lost", "nodes": [node("only")]}, {}, name="Lost 7")
+    (claimed,) = [one for one in engine.claim() if one.run_id == run_id]
+    send(engine, claimed, "refund:1")
+    engine.report(claimed, "unknown", operation_status="unknown")
+    engine.submit({"format": "quarterdeck/1", "name": "waits", "nodes": [node("only")]}, {}, name="Waits")
+    alert(tenant, "worker_lost", about("worker"), about("worker"))
+    alert(tenant, "quarantined", about("message"))
+    alert(tenant, "failed_runs", about("run", made.runs["failed"]))
+    for role in ("admin", "viewer"):
+        reader = Reader(tenant, role)
+        found = Numbers()
+        found.feed(reader.get("/now/").split("<main")[1].split("</main>")[0].partition(">")[2])
+        assert found.loose == []
+        said = " ".join(text for _url, text in found.links)
+        assert "1 in doubt" in said
+        assert re.search(r"\d+ of \d+", said), "workers"
+        assert len(found.links) >= 12
+        for address, number in found.links:
+            listed = reader.get(urljoin("/now/", address.partition("#")[0]))
+            if address.startswith("/runs/?") and number.strip().isdigit():
+                assert len(re.findall(r'<tr data-href="/runs/', listed)) == int(number), address
+            elif "in doubt" in number:
+                assert len(re.findall(r'<tr data-href="/runs/', listed)) == 1

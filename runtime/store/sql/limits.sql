@@ -165,7 +165,7 @@ SELECT l.id, l.scope, l.name, l.origin, l.most, l.calls, l.per_s, CASE WHEN l.sc
   (SELECT count(*) FROM (SELECT FROM qd_step s WHERE s.blocked_on = l.id AND s.status = 'queued' AND NOT s.claimable
                          LIMIT 1000) x) AS waiting, l.reason, l.set_by, l.set_at,
   l.version
-FROM qd_limit l WHERE l.removed_at IS NULL ORDER BY l.scope, l.name, l.origin LIMIT 1000;
+FROM qd_limit l WHERE l.removed_at IS NULL ORDER BY l.scope, l.name, l.origin LIMIT %(limit)s;
 
 -- name: read_breakers
 -- Those that are open or half open first; closed ones while they still count failures.
@@ -173,7 +173,7 @@ SELECT b.id, b.tool, b.error_class, b.state, b.failures, b.last_failure_at, b.op
   (SELECT count(*) FROM (SELECT FROM qd_step s WHERE s.blocked_on = b.id AND s.status = 'queued' AND NOT s.claimable
                          LIMIT 1000) x) AS waiting
 FROM qd_breaker b WHERE b.state <> 'closed' OR b.failures > 0
-ORDER BY b.state = 'closed', b.tool, b.error_class LIMIT 500;
+ORDER BY b.state = 'closed', b.tool, b.error_class LIMIT %(limit)s;
 
 -- name: close_breaker
 UPDATE qd_breaker SET state = 'closed', failures = 0, opens = 0, open_until = NULL, version = version + 1

@@ -167,13 +167,15 @@ FROM qd_evidence WHERE task_id = %(task)s AND (%(below)s::uuid IS NULL OR id < %
 
 -- name: read_members
 SELECT m.id, m.user_id, u.username, m.role, m.extra_verbs, m.created_at, m.ended_at
-FROM qd_membership m JOIN auth_user u ON u.id = m.user_id WHERE m.ended_at IS NULL ORDER BY u.username LIMIT 1000;
+FROM qd_membership m JOIN auth_user u ON u.id = m.user_id WHERE m.ended_at IS NULL
+  AND (%(after)s::text IS NULL OR u.username > %(after)s) ORDER BY u.username LIMIT %(limit)s;
 
 -- name: read_tokens
 SELECT k.id, u.username, k.name, k.verbs, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
   k.expires_at <= qd_now() AS expired
 FROM qd_api_token k JOIN auth_user u ON u.id = k.user_id
-WHERE (%(user)s::int IS NULL OR k.user_id = %(user)s) ORDER BY k.id DESC LIMIT 1000;
+WHERE (%(user)s::int IS NULL OR k.user_id = %(user)s) AND (%(before)s::uuid IS NULL OR k.id < %(before)s)
+ORDER BY k.id DESC LIMIT %(limit)s;
 
 -- name: search_ids
 -- What this id is, in this tenant.

@@ -38,6 +38,7 @@ FROM (
     by_tenant_id IS NOT DISTINCT FROM (SELECT qd_tenant()) FROM qd_global_stop) s
 WHERE (%(id)s::uuid IS NULL OR id = %(id)s)
   AND (NOT %(standing)s OR (lifted_at IS NULL AND (until IS NULL OR until > qd_now())))
+  AND (NOT %(past)s OR lifted_at IS NOT NULL OR until <= qd_now()) AND (%(before)s::uuid IS NULL OR id < %(before)s)
 ORDER BY lifted_at IS NULL AND (until IS NULL OR until > qd_now()) DESC, id DESC LIMIT %(limit)s;
 
 -- name: lift_stop

@@ -221,7 +221,7 @@ def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
     row = tx.one("alert_for_message", (uuid.UUID(payload["alert_id"]),))
     if row is None or row[8] is not None:
         return None
-    link = page_link(tx, "/now/")
+    link = page_link(tx, "/alerts/")
     if payload["target_id"] is None:
         to = [address for (address,) in tx.rows("addresses_of_role", ("oncall",))]
         return _mail(to, row, link) if to else None
