@@ -22,7 +22,8 @@ from runtime.store import directory
 def reset() -> dict[str, Any]:
     """Cancel what is open, retire the tenant, empty the shop's books, and make the example anew.
 
-    Returns {retired, cancelled, shop}. A run that an open effect keeps from ending stays as it is, retired with it.
+    Returns {retired, cancelled, shop, sign_ins}; ``sign_ins`` are those of people that were missing. A run that an open
+    effect keeps from ending stays as it is, retired with it.
     """
     old = next((one for one in directory.all_tenants(using="owner") if one.slug == setup.SLUG), None)
     retired, cancelled = None, 0
@@ -33,8 +34,8 @@ def reset() -> dict[str, Any]:
     last = setup.place()
     if last is not None:
         _empty_books(last)
-    place = setup.ensure(last)
-    return {"retired": retired, "cancelled": cancelled, "shop": place.url}
+    made = setup.ensure(last)
+    return {"retired": retired, "cancelled": cancelled, "shop": made.place.url, "sign_ins": made.sign_ins}
 
 
 def _cancel_open(actor: Actor) -> int:

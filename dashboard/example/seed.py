@@ -36,6 +36,7 @@ _NAMES = {
     "close-account": "Account behind {order_id}",
     "close-books": "Books of the day",
     "archive-order": "Archive {order_id}",
+    "exchange": "Exchange of {order_id}",
 }
 _LOOK_SECONDS = 0.1
 _RUNBOOK = """# A pick-up whose answer was lost
@@ -93,6 +94,7 @@ class Seed:
         failed = self.submit("refund", [{"order_id": "closed-4001", "amount": "35.00"}])
         lost = self.submit("pick-up", [{"order_id": "E-5001"}, {"order_id": "lost-5002"}])
         self.submit("refund", [{"order_id": "lost-6001", "amount": "75.00"}])
+        (undoing,) = self.submit("exchange", [{"order_id": "tied-7001", "amount": "64.00"}])
         for run_id in small[:4]:
             self.decide(run_id, "approve", "The goods are back.")
         self.decide(small[4], "reject", "The goods were used.")
@@ -108,6 +110,7 @@ class Seed:
         self.until(lambda: all(self.request(run_id) for run_id in waiting), "requests")
         self.until(lambda: self.status(running) == "running", "a running run")
         self.until(lambda: self.status(queued) == "queued", "a queued run")
+        self.until(lambda: self.status(undoing) == "compensating", "a run that undoes what it did")
         return self.counts()
 
     # -- acts

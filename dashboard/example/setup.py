@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import socket
 import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
@@ -21,7 +19,7 @@ from runtime.actions.tenants import add_member, create_tenant
 from runtime.actions.workflows import authorise_verifier, register_workflow
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
-from runtime.kernel.errors import Conflict
+from runtime.kernel.errors import Conflict, NotFound
 from runtime.management.example import register_builtin_tools
 from runtime.store import directory
 from runtime.tools.registry import register_tool
@@ -43,6 +41,14 @@ class Place:
         return f"http://127.0.0.1:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Where the shop lives, and the passwords of the people that were made just now: name → password."""
+
+    place: Place
+    sign_ins: dict[str, str]
+
+
 def folder() -> Path:
     """Return the folder of the example's files, made if it is not there."""
     path = Path(settings.QUARTERDECK_DATA) / "example"
@@ -60,16 +66,10 @@ def shop_command(place: Place) -> list[str]:
     return [sys.executable, "-m", "dashboard.example.shop", "--port", str(place.port), "--books", str(books())]
 
 
-def sign_ins() -> dict[str, str]:
-    """Return who signs in with which password, as far as it was made here: label → password."""
-    path = Path(settings.QUARTERDECK_DATA) / "example_sign_ins"
-    return json.loads(path.read_text()) if path.exists() else {}
+def ensure(running: Place | None = None) -> Made:
+    """Make what is missing of the example; ``running`` is a shop that listens already.
 
-
-def ensure(running: Place | None = None) -> Place:
-    """Make what is missing of the example and return where its shop lives; ``running`` is a shop that listens already.
-
-    Passwords are stored hashed, so those made here are kept for the next start in ``example_sign_ins`` (0600).
+    Passwords are stored hashed: what is made here is known to whoever called, once, and to nobody after.
     """
     tenants = directory.all_tenants(using="owner")
     if not any(one.slug == SLUG for one in tenants):
@@ -77,11 +77,37 @@ def ensure(running: Place | None = None) -> Place:
         tenants = directory.all_tenants(using="owner")
     tenant = next(one for one in tenants if one.slug == SLUG)
     actor = Actor(kind="service", name="set-up", tenant_id=tenant.id, verbs=verbs_of_role("admin"))
-    made = {name: password for name in PEOPLE if (password := _ensure_person(actor, name))}
-    if made:
-        _keep({**sign_ins(), **{f"{name} (tenant {SLUG})": password for name, password in made.items()}})
+    people = {name: password for name in PEOPLE if (password := _ensure_person(actor, name))}
+    # Earlier releases kept the passwords as text.
+    (Path(settings.QUARTERDECK_DATA) / "example_sign_ins").unlink(missing_ok=True)
+    return Made(_ensure_definitions(actor, running), people)
+
+
+def new_passwords() -> dict[str, str]:
+    """Give the people that the example made new passwords; return who has which. Sign-ins that were open end.
+
+    Somebody who merely has the name of one of them keeps theirs. Raises NotFound when the example was never made here.
+    """
+    from django.contrib.auth import get_user_model
+
+    users = get_user_model().objects.using("owner").filter(username__in=PEOPLE, email__in=map(_address, PEOPLE))
+    made = {}
+    for user in users.order_by("username"):
+        made[user.username] = secrets.token_urlsafe(12)
+        user.set_password(made[user.username])
+        user.save(using="owner", update_fields=["password"])
+    if not made:
+        raise NotFound("There is no example here.", remediation="Run `manage.py example ensure`, or `manage.py up`.")
+    return made
+
+
+def _address(name: str) -> str:
+    return f"{name}@{SLUG}.example"
+
+
+def _ensure_definitions(actor: Actor, running: Place | None) -> Place:
     wanted = running or _free_place()
-    if _definitions_are_known(tenant.id, wanted):
+    if _definitions_are_known(actor.tenant_id, wanted):
         return wanted
     register_builtin_tools(actor)
     place = _register_tools(actor, wanted)
@@ -91,7 +117,7 @@ def ensure(running: Place | None = None) -> Place:
     for document in workflows(place.version):
         register_workflow(actor=actor, raw=json.dumps(document))
     (folder() / "shop.json").write_text(json.dumps({"port": place.port, "version": place.version}))
-    (folder() / "definitions").write_text(_definitions(tenant.id, place))
+    (folder() / "definitions").write_text(_definitions(actor.tenant_id, place))
     return place
 
 
@@ -155,13 +181,7 @@ def _ensure_person(actor: Actor, name: str) -> str | None:
     user, password = users.filter(username=name).first(), None
     if user is None:
         password = secrets.token_urlsafe(12)
-        user = users.create_user(username=name, password=password, email=f"{name}@{SLUG}.example")
+        user = users.create_user(username=name, password=password, email=_address(name))
     if not any(one.tenant_id == actor.tenant_id for one in directory.memberships_of(user.pk, using="owner")):
         add_member(actor=actor, username=name, role=name)
     return password
-
-
-def _keep(known: dict[str, Any]) -> None:
-    path = Path(settings.QUARTERDECK_DATA) / "example_sign_ins"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(known, file)

@@ -27,7 +27,15 @@ _ORDER_INPUT = {"type": "object", "required": ["order_id"], "properties": _ORDER
 
 def workflows(version: int) -> list[dict[str, Any]]:
     """Return every workflow, calling the shop's tools in ``version``."""
-    return [refund(version), pick_up(version), close_books(), count_stock(), review(version), archive(version)]
+    return [
+        refund(version),
+        pick_up(version),
+        close_books(),
+        count_stock(),
+        review(version),
+        archive(version),
+        exchange(version),
+    ]
 
 
 def refund(v: int) -> dict[str, Any]:
@@ -329,5 +337,39 @@ def archive(v: int) -> dict[str, Any]:
                 "pool": "night",
                 "input": {"order_id": {"$": "input.order_id"}},
             }
+        ],
+    }
+
+
+def exchange(v: int) -> dict[str, Any]:
+    """Pay back, then send another size; where that cannot be, what was paid back is taken back again."""
+    order, amount = {"$": "input.order_id"}, {"$": "string(input.amount)"}
+    return {
+        "format": "quarterdeck/1",
+        "name": "exchange",
+        "description": "Pays an order back and sends another size; when there is none, the refund is taken back.",
+        "defaults": {"timeout_s": 20, "on_failure": "compensate", "retry": {"max_attempts": 8, "initial_s": 1}},
+        "input_schema": _REFUND_INPUT,
+        "nodes": [
+            {
+                "id": "refund",
+                "kind": "tool",
+                "title": "Pay the money back",
+                "tool": f"shop.refund@{v}",
+                "business_key": "'exchange:' + input.order_id + ':' + string(input.amount)",
+                "input": {"order_id": order, "amount": amount},
+                "compensation": {
+                    "input": {"refund_id": {"$": "operation.output.refund_id"}},
+                    "deadline_s": 86400,
+                },
+            },
+            {
+                "id": "send",
+                "kind": "tool",
+                "title": "Send another size",
+                "tool": "core.fail@1",
+                "after": ["refund"],
+                "input": {"error_class": "business", "message": "That size is out of stock."},
+            },
         ],
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from tests.support.api import WORKFLOW, Caller, problem
@@ -219,17 +220,25 @@ def test_tenant_create_and_member(db, tenant):
     assert (added["role"], added["created"]) == ("oncall", True)
 
 
-def test_the_example_is_made_once(fresh_db, settings, tmp_path):
+def signs_in(name: str, password: str) -> bool:
+    return User.objects.using("owner").get(username=name).check_password(password)
+
+
+def test_the_example_is_made_once_and_tells_its_passwords_once(fresh_db, settings, tmp_path):
     settings.QUARTERDECK_DATA = tmp_path
+    (tmp_path / "example_sign_ins").write_text("{}")  # as earlier releases left it
     made = run("example", "ensure")[0]
     assert made["tenant"] == "acme"
-    people = json.loads((tmp_path / "example_sign_ins").read_text())
-    assert sorted(people) == [
-        f"{who} (tenant acme)" for who in ("admin", "approver", "finance", "integrator", "oncall")
-    ]
-    assert (tmp_path / "example_sign_ins").stat().st_mode & 0o777 == 0o600
-    assert run("example", "ensure")[0] == made
-    assert json.loads((tmp_path / "example_sign_ins").read_text()) == people
+    assert sorted(made["sign_ins"]) == ["admin", "approver", "finance", "integrator", "oncall"]
+    assert run("example", "ensure")[0] == {**made, "sign_ins": {}}
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert not [word for word in made["sign_ins"].values() if word.encode() in kept]
+    assert not (tmp_path / "example_sign_ins").exists()
+    assert signs_in("approver", made["sign_ins"]["approver"])
+    again = run("example", "passwords")[0]["sign_ins"]
+    assert sorted(again) == sorted(made["sign_ins"])
+    assert not signs_in("approver", made["sign_ins"]["approver"])
+    assert signs_in("approver", again["approver"])
     out = io.StringIO()
     call_command("token", "integrator", stdout=out)
     answer = Caller(out.getvalue().strip(), None).post(  # type: ignore[arg-type]
@@ -254,6 +263,11 @@ def test_the_examples_second_seed_says_why_it_makes_nothing(fresh_db, settings, 
     told = run("example", "seed")[0]
     assert told["seeded"] is False
     assert "example reset" in told["reason"]
+
+
+def test_there_are_no_passwords_without_an_example(fresh_db, settings, tmp_path):
+    settings.QUARTERDECK_DATA = tmp_path
+    assert run("example", "passwords", fails=True)[0]["code"] == "not_found"
 
 
 def test_as_a_process(db, admin, tenant, tmp_path):

@@ -1,8 +1,8 @@
 """Pictures of the main pages of a running console: light, dark, on a phone and in Chinese.
 
-``python -m tests.browser.pictures --url http://127.0.0.1:8000 --data .quarterdeck --out build/pictures``: signs in with
-the example's sign-ins that ``manage.py up`` keeps in its data folder, and writes one PNG per page and look. With
-``--readme`` it writes the pictures that README shows, as WebP, into ``static/docs/console``.
+``python -m tests.browser.pictures --url http://127.0.0.1:8000 --data .quarterdeck --out build/pictures``: gives the
+example's people new passwords (``manage.py example passwords``), signs in with them, and writes one PNG per page and
+look. With ``--readme`` it writes the pictures that README shows, as WebP, into ``static/docs/console``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+ROOT = Path(__file__).resolve().parents[2]
 LOOKS = {
     "light": ({"width": 1440, "height": 900}, {"qd_theme": "light", "django_language": "en"}),
     "dark": ({"width": 1440, "height": 900}, {"qd_theme": "dark", "django_language": "en"}),
@@ -26,6 +30,7 @@ LOOKS = {
 PAGES = {
     "now": ("oncall", "/now/"),
     "runs": ("oncall", "/runs/"),
+    "tasks": ("oncall", "/tasks/"),
     "task": ("oncall", "{task}"),
     "graph": ("oncall", "{partially_completed/close-books}"),
     "attention": ("oncall", "{needs_attention/pick-up}?step=book"),
@@ -34,8 +39,13 @@ PAGES = {
     "events": ("oncall", "{completed/refund}events/"),
     "operations": ("oncall", "{needs_attention/pick-up}operations/"),
     "run-repairs": ("oncall", "{needs_attention/pick-up}repairs/"),
+    "run-approvals": ("oncall", "{waiting_approval/refund}approvals/"),
+    "artifacts": ("oncall", "{completed/refund}artifacts/"),
+    "run-audit": ("oncall", "{cancelled/refund}audit/"),
     "why": ("oncall", "{needs_attention/pick-up}why/"),
+    "alerts": ("admin", "/alerts/"),
     "inbox": ("approver", "/inbox/"),
+    "statistics": ("admin", "/inbox/statistics/"),
     "approval": ("approver", "{request}"),
     "repairs": ("oncall", "/repairs/"),
     "repair": ("oncall", "{case}"),
@@ -49,6 +59,8 @@ PAGES = {
     "tool": ("integrator", "/tools/shop.refund/"),
     "workers": ("oncall", "/workers/"),
     "stops": ("oncall", "/stops/"),
+    "limits": ("admin", "/limits/"),
+    "webhooks": ("admin", "/webhooks/"),
     "policy": ("admin", "/policy/"),
     "messages": ("admin", "/messages/"),
     "members": ("admin", "/members/"),
@@ -79,8 +91,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.readme:
         asked.out = README_FOLDER
-    known = json.loads((asked.data / "example_sign_ins").read_text())
-    passwords = {name.split(" ")[0]: password for name, password in known.items()}
+    passwords = _new_passwords(asked.data)
     asked.out.mkdir(parents=True, exist_ok=True)
     flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
     with sync_playwright() as playwright:
@@ -88,6 +99,15 @@ def main() -> None:
         for look in asked.looks:
             _draw(browser, asked, passwords, look)
         browser.close()
+
+
+def _new_passwords(data: Path) -> dict[str, str]:
+    """Return the example's people with passwords made now; nobody else knows the old ones."""
+    command = [sys.executable, str(ROOT / "manage.py"), "example", "passwords"]
+    environment = {**os.environ, "QUARTERDECK_DATA": str(data.resolve())}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    answer: dict[str, dict[str, str]] = json.loads(done.stdout)
+    return answer["sign_ins"]
 
 
 def _draw(browser: Browser, asked: argparse.Namespace, passwords: dict[str, str], look: str) -> None:

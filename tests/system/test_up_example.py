@@ -48,7 +48,8 @@ def test_the_example_comes_up_and_stays(console):
     wait_for(lambda: told[-1] in console.output, 10, "the address")
     places = [console.output.index(one) for one in told]
     assert places == sorted(places), "it says what it does, in the order of doing it"
-    wait_for(lambda: console.output.count("sign in as") == 5, 10, "five sign-ins")
+    wait_for(lambda: console.output.count("  sign in as") == 5, 10, "five sign-ins")
+    assert console.output.count("manage.py example passwords") == 1
     place = json.loads((console.home / "example" / "shop.json").read_text())
 
     def counts() -> dict:
@@ -71,8 +72,11 @@ def test_the_example_comes_up_and_stays(console):
 
     wait_for(same, 20, "its books")
     assert console.stop() == 0
-    # A warm start makes nothing anew: same sign-ins, same shop, no second set of runs.
+    # A warm start makes nothing anew, and tells no password again: same shop, no second set of runs.
     console.start().wait_ready(60)
+    wait_for(lambda: console.output.count("manage.py example passwords") == 2, 10, "how to get new passwords")
+    assert console.output.count("  sign in as") == 5
+    assert not (console.home / "example_sign_ins").exists()
     assert json.loads((console.home / "example" / "shop.json").read_text()) == place
     assert counts()["refunds"] >= paid
     assert console.output.count('"seeded"') == 1

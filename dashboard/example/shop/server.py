@@ -70,6 +70,8 @@ class Handler(BaseHTTPRequestHandler):
         epoch = _number(self.headers.get("X-Quarterdeck-Epoch"))
         manner, hang = self.rules.manner(to, order_id, key, epoch) if to else (Manner(), _nothing)
         self._misbehave_before(manner, hang, order_id)
+        if to == "undo" and order_id.startswith("tied-"):
+            raise Refusal(429, "tied", "The bank has the money for now; come back later.", retry_after=3600)
         with self.books.lock:
             if manner.check_epoch and epoch is not None and key:
                 self.books.fence(key, epoch)

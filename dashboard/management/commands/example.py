@@ -1,4 +1,4 @@
-"""`manage.py example ensure|seed|reset`: the example tenant ``acme``."""
+"""`manage.py example ensure|seed|passwords|reset`: the example tenant ``acme``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from runtime.management.cli import Act
 class Command(Act):
     help = (
         "ensure: make what is missing of the example tenant. seed: give it runs in every state, once; needs workers. "
+        "passwords: give its people new passwords and print them, once. "
         "reset: retire the tenant with all it has and begin again; the people keep their passwords."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("act", choices=["ensure", "seed", "reset"])
+        parser.add_argument("act", choices=["ensure", "seed", "passwords", "reset"])
 
     def act(self, options: dict[str, Any]) -> Any:
         if options["act"] == "ensure":
-            place = setup.ensure()
-            return {"tenant": setup.SLUG, "shop": place.url, "command": setup.shop_command(place)}
+            made = setup.ensure()
+            command = setup.shop_command(made.place)
+            return {"tenant": setup.SLUG, "shop": made.place.url, "command": command, "sign_ins": made.sign_ins}
+        if options["act"] == "passwords":
+            return {"tenant": setup.SLUG, "sign_ins": setup.new_passwords()}
         if options["act"] == "reset":
             return {**reset.reset(), **self._seed()}
         return self._seed()

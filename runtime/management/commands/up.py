@@ -72,7 +72,7 @@ class Command(BaseCommand):
         self._tell(f"starting {', '.join(child.name for child in children)}")
         once = Once(data / "example" / "seeded", [*MANAGE, "example", "seed"]) if shop else None
         try:
-            supervisor.run(self._announce_when_ready(url, sign_ins(data) if shop else [], once))
+            supervisor.run(self._announce_when_ready(url, sign_ins(shop) if shop else [], once))
         finally:
             if once is not None:
                 once.stop()
@@ -121,7 +121,7 @@ class Command(BaseCommand):
                 waiting = False
                 self.stdout.write(f"Quarterdeck is ready at {url}")
                 for line in sign_ins:
-                    self.stdout.write(f"  sign in as {line}")
+                    self.stdout.write(f"  {line}")
                 self.stdout.flush()
 
         return on_tick
@@ -162,7 +162,7 @@ def migrate_when_needed(tell: Callable[[str], None] | None = None) -> None:
 
 
 def ensure_example() -> dict[str, Any]:
-    """Make what is missing of the example and return {tenant, shop, command}; ``command`` starts its shop.
+    """Make what is missing of the example; return {tenant, shop, command, sign_ins}: ``command`` starts its shop.
 
     The example lies above this package, so it is asked for by the name of its command.
     """
@@ -172,11 +172,13 @@ def ensure_example() -> dict[str, Any]:
     return answer
 
 
-def sign_ins(data: Path) -> list[str]:
-    """Return the example's sign-ins as lines to print, as far as their passwords were made here."""
-    path = data / "example_sign_ins"
-    known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    return [f"{name}: {password}" for name, password in known.items()]
+def sign_ins(example: dict[str, Any]) -> list[str]:
+    """Return the lines that tell who signs in: with the passwords made at this start, else how to get new ones."""
+    made: dict[str, str] = example["sign_ins"]
+    if not made:
+        return ["the example's people have the passwords they had; new ones: `manage.py example passwords`"]
+    told = [f"sign in as {name} (tenant {example['tenant']}): {password}" for name, password in made.items()]
+    return [*told, "these passwords are told this once; new ones: `manage.py example passwords`"]
 
 
 class Once:
