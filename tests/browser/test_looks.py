@@ -5,10 +5,14 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from django.urls import resolve, reverse
 from playwright.sync_api import expect
 
 from approvals.models import Request
+from dashboard import urls
 from dashboard.pages.ask_acts import KINDS
+from dashboard.pages.step import PARTS
+from dashboard.presenters.consequences import RUN_VERBS, STEP_VERBS
 from repair.actions.bulk import prepare_bulk
 from repair.actions.claim import claim_case
 from repair.actions.open import open_case
@@ -18,12 +22,23 @@ from runtime.actions.stops import set_stop
 from runtime.models import Breaker
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
-from tests.support.pages import Scene
+from tests.support.alarms import about, alert, heal
+from tests.support.pages import Reader, Scene
 from tests.support.patience import patient
 from tests.support.screens import Screen, settles
 
 # The browser tells the status of the pages that say what is missing, and of acts that do not fit.
 REFUSED = {403, 404, 409}
+# Addresses that answer with a page and are no page of their own, and why.
+PARTS_OF_PAGES = {
+    "run-drawer": "the drawer alone; it is looked at on the run's page",
+    "step": "leads to the run's page with the drawer open",
+}
+FORM = {
+    "type": "object",
+    "required": ["seat"],
+    "properties": {"seat": {"type": "string"}, "bags": {"type": "integer"}, "meal": {"enum": ["none", "vegan"]}},
+}
 TABS = ("graph", "timeline", "steps", "events", "operations", "approvals", "repairs", "artifacts", "why", "audit")
 
 
@@ -41,14 +56,21 @@ def pages(made: Scene) -> list[str]:
     write_runbook(actor=member(made.tenant, "admin"), tool="core.echo", error_class="", text=book, expected_version=0)
     bound(made)
     set_stop(actor=desk, scope="workflow", name="trip", reason="The airline books every trip twice, says its desk.")
+    warn(made)
     return [
         "/now/",
+        "/alerts/",
+        "/alerts/?state=all&within=all",
         "/runs/",
         "/runs/?status=compensating",
         *[f"/runs/{run}/{tab}/" for tab in TABS],
-        f"/runs/{made.runs['failed']}/steps/?step=a",
-        f"/runs/{made.runs['failed']}/?step=a&part=why",
-        f"/runs/{run}/verbs/cancel/",
+        f"/runs/{failed}/steps/?step=a",
+        *[f"/runs/{failed}/?step=a&part={part}" for part in PARTS],
+        *[f"/runs/{run}/verbs/{verb}/" for verb in RUN_VERBS],
+        *[f"/steps/{step}/verbs/{verb}/" for verb in STEP_VERBS],
+        f"/steps/{made.engine.step(made.runs['runs'], 'a').id}/verbs/kill/",
+        f"/steps/{made.engine.step(made.runs['held'], 'b').id}/verbs/skip/",
+        f"/inbox/{question(made)}/",
         f"/tasks/{made.engine.run(run).task_id}/",
         "/tasks/",
         "/inbox/",
@@ -81,6 +103,25 @@ def pages(made: Scene) -> list[str]:
     ]
 
 
+def question(made: Scene) -> uuid.UUID:
+    """Ask for an input and return the request's id."""
+    nodes = [{"id": "which", "kind": "input", "title": "Which seat?", "role": "admin", "form": FORM}]
+    run_id = made.engine.submit({"format": "quarterdeck/1", "name": "seats", "nodes": nodes}, {}, name="Seats")
+    with tenant_tx(made.tenant.id):
+        return Request.objects.get(run_id=run_id).id
+
+
+def warn(made: Scene) -> None:
+    """Let alerts be open about what has a page, one of them long, and one healed."""
+    failed = made.runs["failed"]
+    alert(made.tenant, "worker_lost", about("worker", label="process 7: lease_lost"), severity="critical")
+    alert(made.tenant, "circuit_open", about("breaker", label="timeout: 7 failures"))
+    alert(made.tenant, "queue_full", about("queue", label="steps of this tenant that wait: 9000"))
+    many = [about("run", failed, f"the other side answered 500 to call {n} of the night's many") for n in range(9)]
+    alert(made.tenant, "failed_runs", *many, count=41)
+    heal(made.tenant, alert(made.tenant, "quarantined", about("message", label="mail: refused"), age=900))
+
+
 def bound(made: Scene) -> None:
     """Set a limit and let a breaker be open, another one count."""
     set_limit(actor=member(made.tenant, "admin"), scope="tool", name="core.echo", most=4, reason="a small shop")
@@ -92,6 +133,23 @@ def bound(made: Scene) -> None:
                 tenant=made.tenant, tool=tool, error_class=error_class,
                 defaults={"state": state, "failures": 7, "last_failure_at": at, "opened_at": at, "open_until": at},
             )  # fmt: skip
+
+
+def test_every_page_of_the_console_is_looked_at(made: Scene):
+    """One of each address that answers GET with a page is in the list above; what acts or is a file is no page."""
+    looked = {resolve(path.partition("?")[0]).url_name for path in pages(made) if not path.startswith("/no/")}
+    samples = {"kind": "json", "tab": "graph", "name": "trip", "number": 1}
+    reader, missing = Reader(made.tenant, "admin"), []
+    for one in urls.urlpatterns:
+        kwargs = {
+            name: uuid.uuid4() if type(converter).__name__ == "UUIDConverter" else samples.get(name, "x")
+            for name, converter in one.pattern.converters.items()
+        }
+        answer = reader.client.get(reverse(one.name, kwargs={**kwargs, **one.default_args}))
+        is_page = answer.status_code not in (302, 405) and answer["Content-Type"].startswith("text/html")
+        if is_page and one.name not in looked:
+            missing.append(one.name)
+    assert sorted(missing) == sorted(PARTS_OF_PAGES)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -165,11 +223,29 @@ def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, widt
     look("several requests")
     screen.page.locator("button[value=reject]").click()
     look("several requests without a word")
-    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/", "/limits/"):
+    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/", "/limits/", "/alerts/"):
         screen.open(path)
         screen.page.locator("main form[novalidate] button[type=submit]").last.click()
         expect(screen.page.locator("main .err").first).to_be_visible()
         look(f"{path} refused")
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1440, "dark"), (390, "light")])
+def test_what_opens_on_a_page_has_no_serious_finding(screen: Screen, width: int, theme: str):
+    """Menus, and the forms of the acts on a case: each opened alone, as a person does."""
+    screen.page.set_viewport_size({"width": width, "height": 900})
+    screen.prefer(theme=theme)
+    screen.sign_in("admin")
+    every = pages(screen.made)
+    cases = [path for path in every if path.startswith("/repairs/") and path.count("-") == 4 and path.count("/") == 3]
+    for path in (*cases, "/repairs/", "/tasks/", "/alerts/", "/stops/", "/limits/", "/members/", "/messages/"):
+        page = screen.open(path)
+        closed = page.locator("main details:not([open]) > summary:visible")
+        for at in range(min(closed.count(), 8)):
+            screen.open(path)
+            page.locator("main details:not([open]) > summary:visible").nth(at).click()
+            assert screen.violations() == [], (path, at)
+            assert screen.overflow() == [], (path, at)
 
 
 def test_the_dark_is_dark_and_the_system_decides_by_default(screen: Screen):
