@@ -13,7 +13,7 @@ class TargetForm(forms.Form):
     """Where alerts are sent, and of which rules."""
 
     kind = forms.ChoiceField(
-        label=_("By"),
+        label=_("Sent by"),
         choices=[("mail", _("mail")), ("webhook", _("signed webhook"))],
         widget=forms.Select(attrs={"class": "in"}),
     )

@@ -97,7 +97,7 @@ def test_what_is_counted_and_not_listed_is_said(made, admin):
     many = [about("run", made.runs["failed"], f"run {n}") for n in range(20)]
     big = alert(made.tenant, "failed_runs", *many, count=33)
     page = admin.get("/alerts/")
-    assert "16 more" in page
+    assert "16 others" in page
     assert "and 13 that are not listed here" in page
     assert links(page, big)[-1] == "/runs/?status=failed&amp;within=all"
 
