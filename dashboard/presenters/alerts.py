@@ -26,6 +26,8 @@ RULES: dict[str, Promise] = {
     "quarantined": gettext_lazy("messages in quarantine"),
     "circuit_open": gettext_lazy("tools that keep failing"),
     "stranded_runs": gettext_lazy("runs that stood still"),
+    "subscriber_stuck": gettext_lazy("subscribers that stand still"),
+    "long_write": gettext_lazy("transactions that stay open"),
 }
 # The states of effects that nobody is certain of, as the rule `unknown_operations` has them.
 DOUBTFUL = ("unknown", "needs_human", "partially_applied", "compensation_failed")
