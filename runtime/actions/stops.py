@@ -86,7 +86,7 @@ def _insert(tx: Tx, actor: Actor, scope: str, name: str, text: str, until: datet
 
 
 def _standing(tx: Tx) -> list[dict[str, Any]]:
-    return tx.dicts("read_stops", {"id": None, "standing": True, "limit": _MOST})
+    return tx.dicts("read_stops", {"id": None, "standing": True, "past": False, "before": None, "limit": _MOST})
 
 
 def _is_same(one: dict[str, Any], actor: Actor, text: str, until: datetime | None) -> bool:
