@@ -152,7 +152,7 @@ def _dialog(
         try:
             asked = {"expected_version": form.cleaned_data["version"], "reason": form.cleaned_data["reason"]}
             if context["typed"]:
-                asked["evidence"] = None if form.cleaned_data["no_evidence"] else form.cleaned_data["evidence"]
+                asked["evidence"] = form.cleaned_data["evidence"]
             answer = act(**asked)
         except (Conflict, BadInput, PermissionDenied) as problem:
             context.update(problem=problem, changes=_since(actor, context, form.cleaned_data["seq"]))

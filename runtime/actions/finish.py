@@ -10,7 +10,6 @@ from runtime.actions.acting import Act, act_on_step, refuse_ended
 from runtime.actions.base import check_reason
 from runtime.actions.forcing import ask_second, force, needs_second
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput
 from runtime.machine.rows import StepState
 
 
@@ -33,25 +32,18 @@ def _kill(act: Act, step: StepState) -> StepState:
 
 
 def force_step(
-    *, actor: Actor, step_id: uuid.UUID, expected_version: int | None, reason: str, evidence: str | None
+    *, actor: Actor, step_id: uuid.UUID, expected_version: int | None, reason: str, evidence: str = ""
 ) -> dict[str, Any]:
     """Force a step's success: its execution status only, with the permanent mark ``forced``; a reason is required.
 
     It grants nothing, writes no Outcome and settles no operation: the run is not completed while one is open. A
     running step is killed first, under a new epoch; event and audit name the attempt that lived. They keep the
-    ``evidence`` too; None is the word that there is none, and nothing else is taken for that word. Steps that were
-    skipped because it had failed revive. In a finished run the step is marked and nothing follows. Where the tenant's
-    policy wants a second person, another admin is asked, the answer says so (``asked``: {approval_id, why}) and the
-    step stays as it is until they agree. Raises BadInput without a reason or for an empty evidence, MoveRefused by the
-    law, Stale, NotFound, PermissionDenied.
+    ``evidence`` too, or that there is none. Steps that were skipped because it had failed revive. In a finished run the
+    step is marked and nothing follows. Where the tenant's policy wants a second person, another admin is asked, the
+    answer says so (``asked``: {approval_id, why}) and the step stays as it is until they agree. Raises BadInput
+    without a reason, MoveRefused by the law, Stale, NotFound, PermissionDenied.
     """
-    seen = "" if evidence is None else check_reason(evidence)
-    if evidence is not None and not seen:
-        raise BadInput(
-            "A forced success names its evidence, or says that there is none.",
-            where="/evidence",
-            remediation="Say what shows that it succeeded; null says that there is nothing.",
-        )
+    seen = check_reason(evidence)
     return act_on_step(
         actor=actor,
         verb=v.STEP_FORCE,

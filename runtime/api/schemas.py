@@ -97,8 +97,11 @@ BULK_ENVELOPE = shape({"tasks": {"type": "array", "minItems": 1, "maxItems": MAX
 RUN_VERB_BODY = shape({}, {"reason": _REASON, "expected_version": _VERSION}, closed=True)
 _SHOWN = {**_VERSION, "description": "The step's version you were shown."}
 STEP_VERB_BODY = shape({"expected_version": _SHOWN, "reason": _REASON}, closed=True)
-_EVIDENCE = {**maybe(_text(2000, 1)), "description": "What shows that it succeeded; null says that there is none."}
-FORCE_BODY = shape({**STEP_VERB_BODY["properties"], "evidence": _EVIDENCE}, closed=True)
+FORCE_BODY = shape(
+    STEP_VERB_BODY["properties"],
+    {"evidence": {**_text(2000), "description": "What shows that it succeeded; left out or empty: there is none."}},
+    closed=True,
+)
 NEW_RUN_BODY = shape({}, {"reason": _REASON}, closed=True)
 OUTCOME_BODY = shape(
     {

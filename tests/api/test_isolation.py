@@ -44,7 +44,7 @@ BODIES: dict[str, Any] = {
     },
     "runs/<str:run_id>/signals/<str:name>/": {"event_id": "e-1"},
     **{f"steps/<str:step_id>/{verb}/": VERSIONED for verb in "rerun skip unskip hold release kill".split()},
-    "steps/<str:step_id>/mark-successed/": {**VERSIONED, "evidence": None},
+    "steps/<str:step_id>/mark-successed/": VERSIONED,
     "steps/<str:step_id>/input/": {"value": {}},
     "sessions/<str:session_id>/": {"context": {}},
     "sessions/<str:session_id>/tasks/": {"task_id": str(uuid.UUID(int=1))},

@@ -97,9 +97,7 @@ def test_completion_against_force(fresh_db, engine, first):
         run_id,
         first,
         lambda: engine.report(claimed["a"], "failed"),
-        lambda: force_step(
-            actor=engine.actor, step_id=step.id, expected_version=None, reason="it was done by hand", evidence=None
-        ),
+        lambda: force_step(actor=engine.actor, step_id=step.id, expected_version=None, reason="it was done by hand"),
     )
     if first == 0:
         assert engine.run(run_id).status == "failed", "the run had ended: the mark changes no more than the step"

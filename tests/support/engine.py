@@ -13,7 +13,6 @@ import psycopg
 from psycopg import sql
 
 from runtime.access.roles import verbs_of_role
-from runtime.actions.steps import force_step
 from runtime.actions.submit import SubmitRequest, submit_task
 from runtime.actions.workflows import register_workflow
 from runtime.kernel.actor import Actor
@@ -118,10 +117,8 @@ class Engine:
     # -- verbs, in the version that is there
 
     def act(self, verb: Any, run_id: uuid.UUID, node: str, reason: str = "because", **more: Any) -> dict[str, Any]:
-        """Call a step verb on the current row of ``node``; a forced success says that there is no evidence."""
+        """Call a step verb on the current row of ``node``."""
         step = self.step(run_id, node)
-        if verb is force_step:
-            more.setdefault("evidence", None)
         arguments = {"actor": self.actor, "expected_version": step.version, "reason": reason, **more}
         return verb(step_id=step.id, **arguments)
 
