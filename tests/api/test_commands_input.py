@@ -40,17 +40,15 @@ def misused(*arguments: str) -> str:
 
 
 def test_the_law_is_written_as_a_page(tmp_path):
-    out = io.StringIO()
     path = tmp_path / "deep" / "law.html"
-    call_command("law", "--out", str(path), stdout=out)
-    assert out.getvalue().strip() == str(path)
+    assert run("law", "--out", str(path)) == [{"path": str(path)}]
     page = path.read_text()
     assert "mark_successed" in page
     assert "<script" not in page
     for wrong in (str(tmp_path), str(path / "below.html")):
-        said = misused("law", "--out", wrong)
-        assert wrong in said
-        assert "--out" in said
+        problem = refused("law", "--out", wrong)
+        assert (problem["code"], problem["where"]) == ("bad_input", "--out")
+        assert wrong in problem["detail"]
 
 
 @pytest.mark.req("A2.5")
