@@ -91,6 +91,7 @@ def test_stops_of_another_tenant_are_not_there(tenant, other_tenant):
 
 
 @pytest.mark.req("A1.4", "C8.6")
+@pytest.mark.usefixtures("fresh_db")  # it is listed to everybody
 def test_a_global_stop_is_the_operators(tenant, other_tenant):
     # Several tenants are there and none is the operator's: no admin of one stops the others.
     with pytest.raises(PermissionDenied):

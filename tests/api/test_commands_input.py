@@ -143,7 +143,7 @@ def test_stops_by_command(slug):
     assert "--reason" in misused("stop", "set", "tenant", *slug)
     assert refused("stop", "lift", "x", *slug)["where"] == "ID"
     assert refused("stop", "lift", NOBODY, *slug)["code"] == "not_found"
-    assert run("stop", "list", *slug) == []
+    assert [one for one in run("stop", "list", *slug) if one["scope"] != "global"] == []
 
 
 @pytest.mark.req("C8.4")

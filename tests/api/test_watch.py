@@ -69,6 +69,7 @@ def test_alerts_are_listed_to_everybody(tenant):
     problem(caller(tenant, "viewer").get("alerts/?state=new"), 400)
 
 
+@pytest.mark.usefixtures("fresh_db")  # a stop of everybody is listed to everybody
 def test_the_command(tenant):
     def stop(*words: str) -> list[dict]:
         out = StringIO()
