@@ -48,7 +48,8 @@ def test_what_nobody_decided_is_withdrawn_once_and_answered_alike_again(office, 
     assert problem(consume(agent, asked), 409, "approval_not_granted")["current_state"] == "cancelled"
     # Its key stays used: what is still wanted is asked for under another.
     assert ask(agent, "wire-9")["state"] == "cancelled"
-    (note,) = approver.get(f"approvals/{asked['approval_id']}/").json()["notes"]
+    (on_terms, note) = approver.get(f"approvals/{asked['approval_id']}/").json()["notes"]
+    assert (on_terms["kind"], on_terms["details"]["quorum"]) == ("ask", 1)
     assert (note["kind"], note["actor"], note["text"]) == ("withdraw", agent.actor.label, "paid by card")
     rows = caller(office.tenant).get(f"audit/?subject={asked['approval_id']}").json()["items"]
     found = [(one["actor"], one["result"], one["reason"]) for one in rows if one["verb"] == "approval.withdraw"]
@@ -115,7 +116,7 @@ def test_an_asker_hands_in_more_while_it_waits(agent, approver):
     )
     assert said.status_code == 201, said.content
     whole = approver.get(f"approvals/{asked['approval_id']}/").json()
-    assert whole["notes"][0]["details"]["attachments"][0]["sha256"] == reference["sha256"]
+    assert whole["notes"][-1]["details"]["attachments"][0]["sha256"] == reference["sha256"]
     assert (whole["state"], whole["payload_hash"]) == ("pending", asked["payload_hash"])
 
 
