@@ -13,32 +13,6 @@ from runtime.store.tx import Tx
 _KEEPS_STATE = frozenset({"unknown", "killed", "mark_successed"})
 
 
-_PLACE_BITS = 6  # a state that bears several calls at once has at most 64 places
-_MASK = (1 << _PLACE_BITS) - 1
-
-
-def places_of(state: uuid.UUID, most: int) -> list[uuid.UUID]:
-    """Return the ids under which a state is held by ``most`` writers at once; one writer holds it under its own.
-
-    They are made of the state's id: version 8, and in the last bits how many places there are and which one it is.
-    """
-    if most == 1:
-        return [state]
-    root = (state.int & ~(0xF << 76) & ~((1 << 2 * _PLACE_BITS) - 1)) | (8 << 76) | ((most - 1) << _PLACE_BITS)
-    return [uuid.UUID(int=root | place) for place in range(most)]
-
-
-def line_of(held: uuid.UUID) -> uuid.UUID:
-    """Return the id that those wait for who want the state that is held under ``held``: whichever place frees."""
-    return uuid.UUID(int=held.int & ~_MASK) if held.version == 8 else held
-
-
-def places_in(line: uuid.UUID) -> list[uuid.UUID]:
-    """Return the places of the state that is waited for by ``line``."""
-    most = ((line.int >> _PLACE_BITS) & _MASK) + 1 if line.version == 8 else 1
-    return [uuid.UUID(int=line.int | place) for place in range(most)]
-
-
 def hold_tokens(run: RunState, step: StepState, to: str, tokens: list[uuid.UUID] | None) -> None:
     """Take or give back a step's tokens with its move, so that no path can lose one (invariant 6).
 
@@ -55,8 +29,7 @@ def hold_tokens(run: RunState, step: StepState, to: str, tokens: list[uuid.UUID]
         counts[0] += 1
         counts[1] += 1
     if step.serial is not None and to not in _KEEPS_STATE:
-        line = line_of(step.serial)
-        run.freed[line] = run.freed.get(line, 0) + 1
+        run.freed[step.serial] = run.freed.get(step.serial, 0) + 1
         step.serial = None
 
 

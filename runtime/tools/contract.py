@@ -39,7 +39,6 @@ _DEFAULTS: dict[str, Any] = {
     "scopes": [],
     "rate_limit": None,
     "serial": None,
-    "serial_most": 1,
     "pool": "default",
     "max_result_bytes": 1_000_000,
 }
@@ -63,7 +62,7 @@ class ToolContract:
     ``on_error`` says what it means when a *writing* tool itself reports an error. ``query`` and ``compensation`` are
     references "name@version" to other tools; ``lookup`` says how the query tool is asked and its answer read.
     ``target_version`` says which tool reads the version of what a call changes, and where its answer has it.
-    ``serial`` names the state that a write changes, with arguments in braces: ``serial_most`` calls at a time write it.
+    ``serial`` names the state that a write changes, with arguments in braces: one call at a time writes it.
     """
 
     name: str
@@ -90,7 +89,6 @@ class ToolContract:
     scopes: tuple[str, ...] = ()
     rate_limit: dict[str, Any] | None = None
     serial: str | None = None
-    serial_most: int = 1
     pool: str = "default"
     max_result_bytes: int = 1_000_000
 
@@ -120,8 +118,8 @@ class ToolContract:
         value["targets"], value["scopes"] = list(self.targets), list(self.scopes)
         if value["lookup"] is None:
             del value["lookup"]  # a contract without one is the contract it was before there were lookups
-        for younger in ("serial", "serial_most", "target_version"):
-            if value[younger] == _DEFAULTS[younger]:
+        for younger in ("serial", "target_version"):
+            if value[younger] is None:
                 del value[younger]  # younger than the first contracts, whose digest it must not change
         return value
 
@@ -251,8 +249,6 @@ def _recovery_problems(c: dict[str, Any]) -> list[Problem]:
         named, known = set(re.findall(r"\{([^{}]*)\}", c["serial"])), set(c["input_schema"].get("properties", {}))
         if not writes or named - known or "{" in re.sub(r"\{[^{}]*\}", "", c["serial"]):
             found.append(Problem("/serial", "A state is what a write changes, named by its arguments.", mend))
-    elif c["serial_most"] > 1:
-        found.append(Problem("/serial_most", "It bounds the calls on a state, and `serial` names none.", "Name it."))
     if not writes and c["compensation"] is not None:
         found.append(Problem("/compensation", "A tool without effect has nothing to compensate.", "Remove it."))
     return found

@@ -215,12 +215,6 @@ CONTRACT_SCHEMA: dict[str, Any] = {
             "maxLength": 300,
             "description": "The state a write changes, such as account:{account_id}: one call at a time writes it.",
         },
-        "serial_most": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 64,
-            "description": "So many calls at a time, where the other side bears more than one on what `serial` names.",
-        },
         "pool": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,62}$"},
         "max_result_bytes": {"type": "integer", "minimum": 1, "maximum": 50_000_000},
     },

@@ -16,7 +16,6 @@ from runtime.machine.apply import touch
 from runtime.machine.frame import Frame
 from runtime.machine.operations import OPEN, OperationState, move_operation, note_intent, write_operations
 from runtime.machine.rows import RunState, StepState
-from runtime.machine.tokens import line_of, places_of
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx, tenant_tx
 from runtime.worker import stops
@@ -87,33 +86,28 @@ def _may_start(frame: Frame, item: Prepared) -> Report | None:
 def _one_writer(frame: Frame, willing: list[Prepared], reports: list[Report]) -> list[Prepared]:
     """Let one step at a time write a state (C2.7); the others are parked until it is theirs.
 
-    A state stays its writer's while the outcome is unknown, also past the writer's end. One that bears several calls
-    has so many places, each with one writer.
+    A state stays its writer's while the outcome is unknown, also past the writer's end.
     """
-    wanted: dict[uuid.UUID, list[uuid.UUID]] = {}
-    for item in willing:
-        contract, claimed = item.tool.contract, item.claimed
-        if (state := contract.state(item.arguments)) is not None:
-            wanted[claimed.step_id] = places_of(serial_of(claimed.tenant_id, state), contract.serial_most)
-    if not wanted:
+    states = {p.claimed.step_id: s for p in willing if (s := p.tool.contract.state(p.arguments)) is not None}
+    if not states:
         return willing
-    ids = arrays("u", [(one,) for one in sorted({place for places in wanted.values() for place in places})])
+    tenant_id = willing[0].claimed.tenant_id
+    wanted = {step_id: serial_of(tenant_id, state) for step_id, state in states.items()}
+    ids = arrays("u", [(one,) for one in sorted(set(wanted.values()))])
     frame.tx.send("lock_serials", ids)
     busy = {row[0] for row in frame.tx.rows("busy_serials", {"ids": ids[0]})}
     going, won = [], set()
     for item in willing:
-        places = wanted.get(item.claimed.step_id, [])
+        serial = wanted.get(item.claimed.step_id)
         run, step = _subject(frame, item)
-        free = next((place for place in places if place not in busy), None)
-        if not places or step.serial in places:
+        if serial is None or step.serial == serial:
             going.append(item)
-        elif free is None:
-            waits_for = line_of(places[0])
-            reports.append(Report(item.claimed, "given_back", cause="given_back", waits_for=waits_for))
+        elif serial in busy:
+            reports.append(Report(item.claimed, "given_back", cause="given_back", waits_for=serial))
         else:
-            busy.add(free)
-            won.add(free)
-            step.serial = free
+            busy.add(serial)
+            won.add(serial)
+            step.serial = serial
             touch(run, step)
             going.append(item)
     if won:

@@ -10,7 +10,6 @@ from functools import partial
 
 from runtime.actions.base import WORK_CHANNEL
 from runtime.graph.plans import plan_of
-from runtime.machine.tokens import places_in
 from runtime.store.tx import Tx, plain_tx, tenant_tx
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt
 
@@ -50,11 +49,11 @@ def _unpark_in(tenant_id: uuid.UUID, gate: uuid.UUID, count: int) -> int:
 
 
 def _room(tx: Tx, gate: uuid.UUID) -> tuple[str, int]:
-    """Return what kind of gate it is and for how many there is room; one that is no row is a state with its places."""
+    """Return what kind of gate it is and for how many there is room; one that is no row is a state with one writer."""
     row = tx.one("gate_by_id", {"id": gate})
     if row is None:
-        places = places_in(gate)
-        return "state", len(places) - len(set(tx.rows("busy_serials", {"ids": places})))
+        busy = tx.rows("busy_serials", {"ids": [gate]})
+        return "state", 0 if busy else 1
     kind, number, version = row
     if kind == "run":
         most = plan_of(tx, version).max_parallel
