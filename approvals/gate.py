@@ -132,6 +132,8 @@ def _judged(
 def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer) -> GateAnswer:
     if verdict.decide == "deny":
         return GateAnswer("deny", verdict.reason)
+    if answer.verdict == "park":  # nobody is asked on behalf of who may not ask any more
+        return answer
     if verdict.decide == "approval" and not any(meets(grant, verdict.terms) for grant in using):
         return GateAnswer("hold", f"Rule {verdict.rule!r} asks for people.")
     return answer

@@ -56,6 +56,8 @@ def why_not_now(tx: Tx, about: About, resolution: str) -> str | None:
         return _of_effects(tx, about, resolution)
     if about.kind == ATTENTION:
         return _of_run(about, resolution)
+    if about.kind == "stuck" and about.step_id is None:
+        return _of_standstill(tx, about, resolution)
     return _of_step(about, resolution)
 
 
@@ -90,6 +92,13 @@ def _of_step(about: About, resolution: str) -> str | None:
     if resolution == CONFIRM_ABSENT and (held if about.kind == "version_mismatch" else _goes_wrong(step["status"])):
         return "The step is where it was when the case opened."
     return None
+
+
+def _of_standstill(tx: Tx, about: About, resolution: str) -> str | None:
+    """A run that nothing moves is moved by its own verbs; then its case is over."""
+    if resolution != CONFIRM_ABSENT:
+        return "The case names no step: move or cancel the run itself."
+    return None if tx.rows("run_moves", (about.run_id,))[0][0] else "Nothing moves the run yet."
 
 
 def held_for_recovery(status: str, cause: str | None) -> bool:

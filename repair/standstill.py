@@ -61,7 +61,7 @@ def _close(tenant_id: uuid.UUID, rows: list[tuple[Any, ...]]) -> int:
     with frame(engine(tenant_id), lock_timeout_ms=LOCK_TIMEOUT_MS) as unit:
         desk = open_desk(unit, engine(tenant_id), case_id, MOVES)
         assert desk.act is not None
-        if desk.case.state != OPEN or (case_id,) not in unit.tx.rows("standstills_over", (_BATCH,)):
+        if desk.case.state != OPEN or not unit.tx.rows("run_moves", (desk.case.run_id,))[0][0]:
             return 0
         leave_to_the_engine(desk.act)
         desk.learn("run_status", desk.act.run.status, source="ledger")

@@ -14,7 +14,7 @@ from repair.verbs import READ, READERS, ROLES, VERBS
 from runtime.access import roles
 from runtime.kernel import seams
 
-_DUTY_SECONDS, _BULK_SECONDS, _STUCK_SECONDS = 2.0, 1.0, 30.0
+_DUTY_SECONDS, _BULK_SECONDS, _STUCK_SECONDS = 2.0, 1.0, 60.0
 # The topic of the message that a case is overdue.
 OVERDUE = "repair.overdue"
 

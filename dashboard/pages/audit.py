@@ -59,9 +59,11 @@ def audit(request: HttpRequest, actor: Actor) -> HttpResponse:
 def download(request: HttpRequest, actor: Actor, kind: str) -> HttpResponseBase:
     """Send the entries as they are filtered, each with its proof.
 
-    ``sha256`` is SHA-256 of the 32 bytes of ``previous_sha256`` and the text of ``body``.
+    ``sha256`` is SHA-256 of the 32 bytes of ``previous_sha256`` and the text of ``body``. An address that names no
+    window asks for the whole chain.
     """
-    wanted, since = _wanted(request), _window(request, actor)[1]
+    wanted = _wanted(request)
+    since = _window(request, actor)[1] if "within" in request.GET else None
 
     def chunk(cursor: str | None) -> Any:
         return list_audit(actor=actor, since=since, cursor=cursor, limit=export.PAGE, proof=True, **wanted)

@@ -129,6 +129,8 @@ SENTENCES = (
     gettext_lazy("It is nothing that this kind of case could be closed by."),
     gettext_lazy("Nothing of it can be given up; it is looked after until it is settled."),
     gettext_lazy("Messages of the topic wait in quarantine."),
+    gettext_lazy("Nothing moves the run yet."),
+    gettext_lazy("The case names no step: move or cancel the run itself."),
     gettext_lazy("No message of the topic waits in quarantine any more."),
     gettext_lazy("A success is recorded of a step that is unknown; this one is not."),
     gettext_lazy("The step holds no more."),

@@ -42,6 +42,10 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
         (r"(?P<who>\S+) asked for it and may not any more\.", _("%(who)s asked for it and may not any more.")),
         (r"Rule '(?P<rule>.+)' asks for people to undo this\.", _("Rule “%(rule)s” asks for people to undo this.")),
         (
+            r"Rule '(?P<rule>.+)' asks for people to undo this: (?P<n>\d+) of the role that decides, (?P<m>\d+) .+\.",
+            _("Rule “%(rule)s” asks for people to undo this: %(n)s of those who decide; %(m)s of them ordered it."),
+        ),
+        (
             r"Rule '(?P<rule>.+)' asks for people to undo this: (?P<n>\d+) of the role (?P<role>\S+), (?P<m>\d+) .+\.",
             _("Rule “%(rule)s” asks for people to undo this: %(n)s of the role %(role)s; %(m)s of them ordered it."),
         ),

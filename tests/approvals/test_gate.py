@@ -216,6 +216,18 @@ def test_a_grant_does_not_outlive_the_requesters_right(office, loses):
     office.check(run_id)
 
 
+@pytest.mark.req("A10.1")
+def test_a_rule_that_asks_for_people_asks_nobody_on_behalf_of_who_left(office):
+    office.activate([{"name": "people", "when": "true", "decide": "approval"}])
+    asker, run_id = _asked_by(office)
+    office.decide(office.pending(run_id))
+    _leaves(office, asker)
+    office.work()
+    assert (office.states(run_id), office.statuses(run_id)["pay"]) == (["revoked"], "hold(recovery)")
+    assert office.sends(run_id) == {}
+    office.check(run_id)
+
+
 def test_a_requester_with_the_right_keeps_their_grant(office):
     asker, run_id = _asked_by(office)
     office.decide(office.pending(run_id))

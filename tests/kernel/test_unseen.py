@@ -90,3 +90,8 @@ def test_a_reason_with_anything_in_it_is_one():
     assert check_reason("\u200b 👍 ") == "\u200b 👍"
     with pytest.raises(BadInput):
         check_reason("\x00")
+
+
+def test_signs_of_ascii_hide_nothing_beside_them():
+    for text in ("a=\u200d=b", "1+\ufe0e1", "<b>\u200d</b>"):
+        assert "\u27e8U+" in marked(text), text

@@ -14,6 +14,7 @@ from runtime.actions.runs import cancel_run, pause_run
 from runtime.actions.steps import hold_step
 from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.stranded import mend_stranded
+from tests.support.closing import close, offered, refused, take
 from tests.support.engine import force_columns, refuse_writes
 from tests.support.pages import Reader
 from tests.support.race import together
@@ -118,6 +119,17 @@ def test_it_settles_when_a_person_ends_the_run(desk, stuck):
     assert desk.run(stuck).status == "cancelled"
     assert watch_standstills() == 1
     assert cases(desk) == []
+
+
+def test_it_is_not_closed_while_nothing_moves(desk, stuck):
+    watch_standstills()
+    case = take(desk, cases(desk)[0])
+    assert offered(case) == set()
+    refused(desk, case)
+    mend_stranded()
+    case = desk.read(case["id"])
+    assert offered(case) == {"confirm_absent"}
+    assert close(desk, case, "confirm_absent")["verification"]["by"] == "ledger"
 
 
 def test_who_has_taken_it_ends_it(desk, stuck):

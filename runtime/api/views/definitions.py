@@ -162,6 +162,6 @@ def _name(name: str) -> str:
 
 
 def _number(number: str) -> int:
-    if not (number.isascii() and number.isdigit() and 0 < int(number[:11]) < 2**31):
+    if not (number.isascii() and number.isdigit() and len(number) <= 10 and 0 < int(number) < 2**31):
         raise NotFound("There is no such version.")
     return int(number)

@@ -33,6 +33,16 @@ WHERE c.state = 'open' AND c.kind = 'stuck' AND c.subject_kind = 'run'
       AND (o.status IN ('intended', 'sent', 'compensating') OR (o.status = 'unknown' AND o.next_query_at IS NOT NULL))))
 ORDER BY c.id LIMIT %s;
 
+-- name: run_moves
+-- Whether a run has ended or can move again, as for all of them in standstills_over.
+SELECT r.status IN ('completed', 'partially_completed', 'failed', 'cancelled') OR r.paused
+  OR EXISTS (SELECT FROM qd_step s WHERE s.run_id = r.id AND NOT s.superseded AND (s.status IN ('running', 'hold')
+    OR (s.status = 'queued' AND (s.claimable OR s.hold_requested OR s.blocked_on IS NOT NULL))
+    OR (s.status = 'waiting' AND s.not_before IS NOT NULL)))
+  OR EXISTS (SELECT FROM qd_operation o WHERE o.run_id = r.id
+    AND (o.status IN ('intended', 'sent', 'compensating') OR (o.status = 'unknown' AND o.next_query_at IS NOT NULL)))
+FROM qd_run r WHERE r.id = %s;
+
 -- name: operation_lock
 -- One operation by its id, locked after its run and steps (engine.md 1).
 SELECT {operation}, response FROM qd_operation WHERE tenant_id = %s AND id = %s FOR UPDATE;

@@ -5,6 +5,7 @@ A worker lost a wake-up, a limit was raised, calls became allowed with the passi
 
 from __future__ import annotations
 
+import random
 import uuid
 from functools import partial
 
@@ -37,6 +38,8 @@ def _let_go(tenant_id: uuid.UUID, gate: uuid.UUID) -> int:
         if kind != "global":
             return _unpark(tx, gate, count)
         waiting = [row[0] for row in tx.rows("blocked_tenants", (gate,))]
+    if count < len(waiting):  # who gets none would only be parked again, which is told each time
+        waiting = random.sample(waiting, count)
     went = 0
     for one in waiting:
         went += attempt("gates", one, partial(_unpark_in, one, gate, -(-count // len(waiting))))

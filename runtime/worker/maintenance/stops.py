@@ -26,6 +26,7 @@ class Releaser:
     def __init__(self) -> None:
         # A fresh scheduler does not know what ended before it began: it looks once.
         self._seen: object = self
+        self._asked: object = self
 
     def run_once(self) -> int:
         """Return how many steps went on."""
@@ -35,8 +36,10 @@ class Releaser:
             if ended == self._seen:
                 return 0
             fresh = ended is not None and tx.now() - ended < _AFTER
-        for tenant in all_tenants():
-            attempt("stops", tenant.id, partial(_ask_again, tenant.id))
+        if ended != self._asked:
+            for tenant in all_tenants():
+                attempt("stops", tenant.id, partial(_ask_again, tenant.id))
+            self._asked = ended
         standing = everywhere()
         seen, done, released = set[tuple[Any, ...]](), set[tuple[Any, ...]](), 0
         while rows := _page(seen):
