@@ -56,7 +56,8 @@ def is_hidden(text: str, at: int) -> bool:
 
 def _is_picture(sign: str) -> bool:
     # Signs of ASCII are none: text and markup are full of them.
-    return sign > "\x7f" and (unicodedata.category(sign) in ("So", "Sm") or sign in "‼⁉ℹ〰") and _ONE.match(sign) is None
+    drawn = sign > "\x7f" and (unicodedata.category(sign) in ("So", "Sm") or sign in "‼⁉ℹ〰")
+    return drawn and _ONE.match(sign) is None
 
 
 def marked(text: str) -> str:
