@@ -30,6 +30,7 @@ ALWAYS = "def test_it():\n    assert False\n"
         ("tests/faults", ALWAYS, 1, "FAILED TWICE: tests/faults/test_some.py::test_it"),
         ("tests/machine", ONCE, 1, ""),
     ],
+    ids=["noise", "fault", "rule"],
 )
 def test_what_shares_a_noisy_machine_has_one_more_try_that_is_told(tmp_path, place, body, status, told):
     (tmp_path / place).mkdir(parents=True)
