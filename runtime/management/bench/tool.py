@@ -97,6 +97,7 @@ def contract(function: str, runs: str) -> ToolContract:
             "runs": runs,
             "timeout_s": 60,
             "owner": "quarterdeck",
+            "data_region": "here",  # the one that `Scene.bound` names
         },
         builtin=True,
     )

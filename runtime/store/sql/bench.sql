@@ -1,6 +1,9 @@
 -- name: bench_going_on
-SELECT EXISTS (SELECT FROM qd_run WHERE status IN ('accepted', 'queued', 'running', 'waiting_tool', 'cancelling')
-  AND status NOT IN ('completed', 'partially_completed', 'failed', 'cancelled'));
+-- Runs of the workflow that stands parked behind a limit go on no more than those that were paused.
+SELECT EXISTS (SELECT FROM qd_run r WHERE r.status IN ('accepted', 'queued', 'running', 'waiting_tool', 'cancelling')
+  AND r.status NOT IN ('completed', 'partially_completed', 'failed', 'cancelled') AND NOT EXISTS (
+    SELECT FROM qd_workflow_version v JOIN qd_workflow w ON w.id = v.workflow_id
+    WHERE v.id = r.workflow_version_id AND w.name = 'parked'));
 
 -- name: bench_counts
 -- Over the tenant's finished runs: what the guarantees say must be equal, and runs whose run_seq has a gap.
