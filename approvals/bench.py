@@ -9,7 +9,6 @@ from typing import Any
 
 from approvals.actions.decide import decide_request
 from approvals.queries import list_requests
-from runtime.access.roles import verbs_of_role
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import Conflict
 from runtime.management.bench.browser import fetch, sign_in, web
@@ -38,7 +37,7 @@ def decide(options: dict[str, Any]) -> dict[str, Any]:
     """Decide → committed one after the other, then twenty approvers on the same requests: none is decided twice."""
     samples = options["samples"] or 200
     scene = _scene()
-    approvers = [_approver(scene) for _ in range(APPROVERS)]
+    approvers = [scene.member("approver") for _ in range(APPROVERS)]
     scene.submit("asks", samples)
     seconds = [_decide(approvers[0], row) * 1000 for row in _pending(approvers[0], samples)]
     together, refused = _together(scene, approvers, samples)
@@ -131,18 +130,3 @@ def _pending(actor: Actor, most: int) -> list[dict[str, Any]]:
         if cursor is None:
             break
     return rows[:most]
-
-
-def _approver(scene: Scene) -> Actor:
-    """Make a member in the role that decides."""
-    from django.contrib.auth import get_user_model
-
-    from runtime.models import Membership
-    from runtime.store.tx import tenant_tx
-
-    name = f"bench-{uuid.uuid4().hex[:12]}"
-    user = get_user_model().objects.db_manager("owner").create_user(username=name)
-    with tenant_tx(scene.actor.tenant_id, using="owner"):
-        Membership.objects.using("owner").create(tenant_id=scene.actor.tenant_id, user=user, role="approver")
-    verbs = verbs_of_role("approver")
-    return Actor(kind="user", name=name, tenant_id=scene.actor.tenant_id, verbs=verbs, user_id=user.pk)

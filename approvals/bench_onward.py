@@ -7,19 +7,14 @@ import time
 import uuid
 from typing import Any
 
-from django.contrib.auth import get_user_model
-
 from approvals.actions.decide import decide_request
 from approvals.queries import get_request, list_requests
-from runtime.access.roles import verbs_of_role
 from runtime.actions.submit import SubmitRequest, submit_task
 from runtime.kernel.actor import Actor
 from runtime.management.bench.figures import line
 from runtime.management.bench.scene import Scene
 from runtime.management.bench.stack import wait_until, workers
 from runtime.management.bench.tool import Marks
-from runtime.models import Membership
-from runtime.store.tx import tenant_tx
 
 GAP_SECONDS, WARM = 0.1, 5
 
@@ -31,7 +26,7 @@ def approval(options: dict[str, Any]) -> dict[str, Any]:
     """
     scene, found, deciding = Scene.make(), [], []
     scene.register("asked", _workflow())
-    approver = _approver(scene)
+    approver = scene.member("approver")
     with Marks() as marks, workers(options["workers"], running=options["workers_running"]):
         for i in range(-WARM, options["samples"] or 200):
             request = _asked(approver, scene, f"A{i}")
@@ -69,14 +64,3 @@ def _asked(approver: Actor, scene: Scene, tag: str) -> dict[str, Any]:
 
     row = wait_until(pending, 30.0, "a request")[0]
     return get_request(actor=approver, request_id=uuid.UUID(str(row["id"])))
-
-
-def _approver(scene: Scene) -> Actor:
-    """Make an approver of the scene's tenant."""
-    user = get_user_model().objects.db_manager("owner").create_user(username=f"approver-{scene.slug[-12:]}")
-    with tenant_tx(scene.actor.tenant_id, using="owner"):
-        Membership.objects.using("owner").create(tenant_id=scene.actor.tenant_id, user=user, role="approver")
-    return Actor(
-        kind="user", name=user.get_username(), tenant_id=scene.actor.tenant_id, verbs=verbs_of_role("approver"),
-        user_id=user.pk,
-    )  # fmt: skip

@@ -5,19 +5,15 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.contrib.auth import get_user_model
-
 from repair.actions.bulk import MOST_CASES, order_bulk, prepare_bulk
 from repair.law import CARRIED_OUT, DONE_ALL, RECORD_SUCCESS, RESOLVED, RUNNING
 from repair.models import BulkItem, BulkRepair, Case, Entry
-from runtime.access.roles import verbs_of_role
 from runtime.kernel.actor import Actor
 from runtime.management.bench.figures import line, percentile
 from runtime.management.bench.scene import NOOP, Scene
 from runtime.management.bench.stack import wait_until, workers
 from runtime.management.bench.times import WARM, one_step, until_body
 from runtime.management.bench.tool import Marks, books_path
-from runtime.models import Membership
 from runtime.store.tx import tenant_tx
 from runtime.tools.registry import register_tool
 
@@ -76,7 +72,7 @@ def bulkrepair(options: dict[str, Any]) -> dict[str, Any]:
             wait_until(lambda: _open(scene) == cases, PATIENCE_SECONDS, f"{cases} open cases", 0.2)
             own = [until_body(scene, marks, f"A{i}") for i in range(-WARM, options["samples"] or 100)][WARM:]
             books_path().touch()
-            bulk_id = _order(_engineer(scene), options["per_minute"])
+            bulk_id = _order(scene.member("oncall"), options["per_minute"])
             beside = [until_body(scene, marks, "B0")]
             while _state(scene, bulk_id) == RUNNING:
                 beside.append(until_body(scene, marks, f"B{len(beside)}"))
@@ -132,14 +128,3 @@ def _prove(scene: Scene, bulk_id: uuid.UUID, cases: int) -> float:
     assert bulk.started_at is not None
     assert bulk.finished_at is not None
     return (bulk.finished_at - bulk.started_at).total_seconds()
-
-
-def _engineer(scene: Scene) -> Actor:
-    """Make a member of the scene's tenant who is on call: a repair is a person's."""
-    user = get_user_model().objects.db_manager("owner").create_user(username=f"oncall-{scene.slug[-12:]}")
-    with tenant_tx(scene.actor.tenant_id, using="owner"):
-        Membership.objects.using("owner").create(tenant_id=scene.actor.tenant_id, user=user, role="oncall")
-    return Actor(
-        kind="user", name=user.get_username(), tenant_id=scene.actor.tenant_id, verbs=verbs_of_role("oncall"),
-        user_id=user.pk,
-    )  # fmt: skip

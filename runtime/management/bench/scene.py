@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib.auth import get_user_model
+
 from runtime.access.roles import verbs_of_role
 from runtime.actions.limits import set_limit, set_policy
 from runtime.actions.submit import MAX_BULK, Accepted, SubmitRequest, submit_bulk
@@ -19,6 +21,7 @@ from runtime.kernel.ids import uuid7
 from runtime.management.bench import tool
 from runtime.management.bench.stack import wait_until
 from runtime.management.example import register_builtin_tools
+from runtime.models import Membership
 from runtime.store.tx import tenant_tx
 from runtime.tools.registry import register_tool
 
@@ -61,6 +64,15 @@ class Scene:
         """Register a workflow of these nodes."""
         spec = {"format": "quarterdeck/1", "name": name, "nodes": list(nodes)}
         register_workflow(actor=self.actor, raw=json.dumps(spec))
+
+    def member(self, role: str) -> Actor:
+        """Make one more member of the tenant, in this role: what people decide is a person's."""
+        name = f"bench-{uuid7().hex[-12:]}"
+        user = get_user_model().objects.db_manager("owner").create_user(username=name)
+        tenant_id = self.actor.tenant_id
+        with tenant_tx(tenant_id, using="owner"):
+            Membership.objects.using("owner").create(tenant_id=tenant_id, user=user, role=role)
+        return Actor(kind="user", name=name, tenant_id=tenant_id, verbs=verbs_of_role(role), user_id=user.pk)
 
     def bound(self, tool_name: str) -> None:
         """Let each call of a tool take two tokens and pass a policy that refuses none of ours."""
