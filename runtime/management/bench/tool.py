@@ -21,8 +21,10 @@ _local = threading.local()
 
 
 def socket_path() -> str:
-    """Return the datagram socket of this data folder; short, since such addresses hold about a hundred bytes."""
-    name = hashlib.sha256(os.fsencode(settings.QUARTERDECK_DATA)).hexdigest()[:16]
+    """Return the datagram socket of this data folder and database; such addresses hold about a hundred bytes."""
+    database = settings.DATABASES["default"]
+    place = f"{settings.QUARTERDECK_DATA}\n{database.get('HOST', '')}\n{database['NAME']}"
+    name = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     return str(Path(tempfile.gettempdir()) / f"quarterdeck-bench-{name}.sock")
 
 
