@@ -137,6 +137,13 @@ def test_only_the_machine_writes_a_status():
     assert not found
 
 
+def test_tests_run_coroutines_in_a_thread_of_their_own():
+    """Playwright keeps a loop running in the main thread of a process that also drives browsers: see ``drive``."""
+    alone = {"tests/support/web.py", "tests/support/mcp_http_tool.py"}
+    found = {name(path) for path in sources("tests") if re.search(r"\basyncio\.run\(", path.read_text())}
+    assert found - {"tests/architecture/test_house.py"} == alone
+
+
 def test_the_searches_find_what_they_look_for(tmp_path):
     sample = tmp_path / "sample.py"
     sample.write_text(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from runtime.tools.addresses import is_closed_address, is_private
 from runtime.tools.dialing import AddressRefused, BlockingJudgedTransport, JudgedTransport
 from runtime.tools.egress import refused
 from tests.support.http_tool import HttpTool
+from tests.support.web import drive
 from tests.tools.conftest import run
 
 pytestmark = pytest.mark.req("C3.2", "C7.4")
@@ -173,7 +173,7 @@ def test_what_was_judged_is_connected_to_and_is_asked_once(door: Door, blocking:
         with httpx2.Client(transport=BlockingJudgedTransport(judge), trust_env=False) as client:
             answer = client.get(url)
     else:
-        answer = asyncio.run(get())
+        answer = drive(get())
     assert answer.status_code == 200
     assert asked.count(("localhost", door.port, "127.0.0.1")) == 1
 
@@ -191,5 +191,5 @@ def test_nobody_is_connected_to_who_was_refused(door: Door, blocking: bool):
             client.get(url)
 
     with pytest.raises(AddressRefused, match="closed"):
-        get_blocking() if blocking else asyncio.run(get())
+        get_blocking() if blocking else drive(get())
     assert door.heads == []
