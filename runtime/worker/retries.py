@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 
+from runtime.actions.manifests import code_version
 from runtime.kernel.conf import conf
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx
@@ -58,10 +59,19 @@ def _by_run(tx: Tx, wanted: list[Report]) -> None:
             _fail(report, "run")
 
 
+def input_fingerprint(tool: str, input_sha256: bytes, code: str) -> bytes:
+    """Return the digest that tells one and the same input (B5.2): tool with its version, code version, arguments.
+
+    Model, prompt, data set and index with their versions are arguments of the tools that use them, so they are in
+    ``input_sha256``. Code that has been mended may try again what the one before had no budget left for.
+    """
+    return hashlib.sha256(b"\0".join((tool.encode(), code.encode(), input_sha256))).digest()
+
+
 def _keys(tx: Tx, report: Report) -> list[tuple[str, uuid.UUID | None, bytes | None, float, int]]:
     """Return the windows a retry counts in: (key, tenant, fingerprint, seconds, most)."""
     tool = report.claimed.node.tool or ""
-    fingerprint = hashlib.sha256(tool.encode() + b"\0" + (report.input_sha256 or b"")).digest()
+    fingerprint = input_fingerprint(tool, report.input_sha256 or b"", code_version())
     return [
         (f"input:{fingerprint.hex()[:_SLOTS]}", tx.tenant_id, fingerprint, _INPUT_SECONDS, conf().retries_per_input),
         (f"tool:{tool}", tx.tenant_id, None, _WINDOW_SECONDS, conf().retries_per_tool),

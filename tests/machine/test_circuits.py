@@ -20,6 +20,7 @@ from runtime.worker.complete import complete
 from runtime.worker.gates import let_go
 from runtime.worker.maintenance.gates import Turnstile
 from runtime.worker.maintenance.timers import fire_timers
+from runtime.worker.retries import input_fingerprint
 from runtime.worker.work import Claimed, Report
 from tests.support import invariants
 from tests.support.clock import Clock
@@ -208,6 +209,15 @@ def test_retries_have_a_budget(engine, limits, clock: Clock, field, name):
     errors = [engine.step(run_id, node).error for node, status in statuses.items() if status == "failed"]
     assert all(error["class"] == "network" and name in error["retry"] for error in errors)
     engine.check(run_id)
+
+
+@pytest.mark.req("B4.2", "B5.2")
+def test_an_input_is_the_same_for_one_version_of_tool_and_code_alone():
+    same = ("pay@1", b"1" * 32, "1.0+a")
+    others = {
+        input_fingerprint(*one) for one in (("pay@2", *same[1:]), ("pay@1", b"2" * 32, "1.0+a"), (*same[:2], "2"))
+    }
+    assert len(others | {input_fingerprint(*same)}) == 4
 
 
 def test_a_budget_begins_anew_with_its_window(engine, limits, clock: Clock):
