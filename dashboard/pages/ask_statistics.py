@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from approvals.statistics import read_statistics
 from approvals.verbs import READ
 from dashboard.pages.console import moment, page, show
-from dashboard.presenters import states
+from dashboard.presenters import states, times
 from runtime.kernel.actor import Actor
 
 # Days that may be looked back.
@@ -46,6 +46,7 @@ def statistics(request: HttpRequest, actor: Actor) -> HttpResponse:
         "spans": list(SPANS.items()),
         "span": span,
         "whole": found["all"],
+        "ends": _ends(found["all"]),
         "bars": _bars(found["all"]["histogram"]),
         "groups": [one for one in groups if one[2]],
         "cut": found["cut"],
@@ -58,6 +59,19 @@ def _role(name: str) -> str:
 
 
 def _bars(histogram: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the classes with the part, in percent of the fullest, that their bar takes."""
+    """Return the classes with their word and the part, in percent of the fullest, that their bar takes."""
     most = max(one["n"] for one in histogram) or 1
-    return [{**one, "part": round(100 * one["n"] / most)} for one in histogram]
+    return [
+        {**one, "word": times.between(one["from_s"], one["to_s"]), "part": round(100 * one["n"] / most)}
+        for one in histogram
+    ]
+
+
+def _ends(whole: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Return what became of the requests: word, number, and percent of all that were asked."""
+    words = {
+        "approved": _("Approved"), "rejected": _("Rejected"), "expired": _("Expired"), "cancelled": _("Cancelled"),
+        "superseded": _("Superseded"), "pending": _("Still pending"),
+    }  # fmt: skip
+    asked = whole["asked"] or 1
+    return [(word, n := whole["outcomes"][name], round(100 * n / asked)) for name, word in words.items()]

@@ -35,6 +35,22 @@ def duration(seconds: float | None) -> str:
     return _("%(d)d d %(h)d h") % {"d": whole // 86400, "h": whole % 86400 // 3600}
 
 
+def between(low: float, high: float | None) -> str:
+    """Return a class of durations by its ends in seconds: ``under 1 min``, ``1 min – 5 min``, ``7 d or longer``."""
+    if high is None:
+        return _("%(time)s or longer") % {"time": _round(low)}
+    if low <= 0:
+        return _("under %(time)s") % {"time": _round(high)}
+    return f"{_round(low)} – {_round(high)}"
+
+
+def _round(seconds: float) -> str:
+    """Return a round time in its largest whole unit."""
+    units = ((86400, _("%(n)d d")), (3600, _("%(n)d h")), (60, _("%(n)d min")), (1, _("%(n)d s")))
+    size, word = next(one for one in units if seconds % one[0] == 0 or one[0] == 1)
+    return word % {"n": int(seconds) // size}
+
+
 def left(seconds: float) -> str:
     """Return a countdown: ``9:42`` under 15 minutes, ``39 min`` under an hour, then hours and days."""
     if seconds <= 0:

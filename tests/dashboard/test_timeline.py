@@ -196,3 +196,18 @@ def test_lengths_of_time_are_read_at_a_glance(seconds, text):
 @pytest.mark.parametrize(("seconds", "tone"), [(3600, ""), (899, "tone st-hold"), (299, "tone st-failed")])
 def test_countdowns_turn_amber_then_red(seconds, tone):
     assert times.tone(seconds) == tone
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.0, 60.0, "under 1 min"),
+        (300.0, 900.0, "5 min – 15 min"),
+        (900.0, 3600.0, "15 min – 1 h"),
+        (14_400.0, 86_400.0, "4 h – 1 d"),
+        (30.0, 90.0, "30 s – 90 s"),
+        (604_800.0, None, "7 d or longer"),
+    ],
+)
+def test_a_class_of_durations_is_told_by_round_ends(low, high, text):
+    assert times.between(low, high) == text

@@ -35,9 +35,9 @@ def approver(tenant) -> Reader:
 
 def test_a_page_is_gone_through_as_a_whole():
     page = (
-        "<title>a\u202e</title><p title=\"b\u202e\" data-x='1'>c\u202e</p><input value=\"d\u202e\">"
-        "<textarea>e\u202e</textarea><script>f\u202e</script><option value=\"g\u202e\">h\u202e</option>"
-        "<svg><title>i\u202e</title><text>j\u202e</text></svg><a href=\"/k\u202e\">l\u0085</a>"
+        '<title>a\u202e</title><p title="b\u202e" data-x=\'1\'>c\u202e</p><input value="d\u202e">'
+        '<textarea>e\u202e</textarea><script>f\u202e</script><option value="g\u202e">h\u202e</option>'
+        '<svg><title>i\u202e</title><text>j\u202e</text></svg><a href="/k\u202e">l\u0085</a>'
     )
     drawn = visible(page)
     for part in ("<title>a⟨U+202E⟩</title>", 'title="b⟨U+202E⟩"', ">c<span", "j⟨U+202E⟩</text>", ">h⟨U+202E⟩<"):
