@@ -1,4 +1,4 @@
-"""The addresses under ``/api/v1/``. Apps above add theirs in the project's urls, before this file's last line."""
+"""The addresses under ``/api/v1/``. Apps above add theirs in the project's urls, before ``nowhere``."""
 
 from __future__ import annotations
 
@@ -95,5 +95,7 @@ urlpatterns = [
     path("tokens/<str:token_id>/", people.Token.as_view()),
     path("members/", people.Members.as_view()),
     path("members/<str:membership_id>/", people.Member.as_view()),
-    re_path(r"^(?P<rest>.*)$", meta.Nowhere.as_view()),
 ]
+
+# What no app knows is answered by a problem too; the project's urls put this last.
+nowhere = [re_path(r"^(?P<rest>.*)$", meta.Nowhere.as_view())]
