@@ -3,6 +3,7 @@
 
 import os
 import sys
+from itertools import pairwise
 
 
 def main() -> None:
@@ -10,7 +11,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.config.settings")
     # `up --data DIR` says where the settings find the database and the secret key, so it is read before them.
     if sys.argv[1:2] == ["up"]:
-        for argument, following in zip(sys.argv[2:], [*sys.argv[3:], ""], strict=True):
+        for argument, following in pairwise([*sys.argv[2:], ""]):
             if argument == "--data" or argument.startswith("--data="):
                 os.environ["QUARTERDECK_DATA"] = argument.partition("=")[2] or following
     from django.core.exceptions import ImproperlyConfigured

@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from django.db import connections
 
 from tests.support import invariants
-from tests.support.console import Console, wait_for
+from tests.support.console import ROOT, Console, wait_for
 from tests.support.factories import make_tenant
 from tests.support.nodes import node, sleeping
 from tests.support.own_server import aliases_on
@@ -218,3 +219,13 @@ def test_a_second_start_after_a_clean_stop_is_ready_again(home):
         assert console.stop() == 0
     finally:
         console.kill_everything()
+
+
+@pytest.mark.parametrize("options", [[], ["--no-example"], ["--data"], ["--data", "x"], ["--data=x"]])
+def test_it_reads_its_line_with_and_without_options(options, tmp_path):
+    """As far as its settings, which are wrong here: the second command of README has no options at all."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "QUARTERDECK_"))}
+    wrong = {**ours, "DATABASE_URL": "nonsense://x", "QUARTERDECK_DATA": str(tmp_path)}
+    line = [sys.executable, str(ROOT / "manage.py"), "up", *options]
+    ended = subprocess.run(line, cwd=tmp_path, env=wrong, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stderr.strip() == "Configuration: DATABASE_URL is not the address of a PostgreSQL database."
