@@ -19,6 +19,8 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import CursorExpired, NotFound
 from runtime.models.work import STEP_STATUSES
 from runtime.queries import run_parts
+from runtime.queries.definitions import tool_writes
+from runtime.queries.health import pool_queues
 from runtime.queries.runs import read_events
 from runtime.queries.steps import list_steps
 from runtime.queries.stops import list_stops
@@ -208,6 +210,8 @@ def facts(actor: Actor, context: Context, node: dict[str, Any]) -> why_answers.F
         requests=[one for one in context["requests"] if one["node"] == name],
         stops=[one for one in stops if _stops(one, context["run"]["workflow"], tool)],
         now=context["now"],
+        writes=bool(tool) and may(actor, v.TOOL_READ) and tool_writes(actor=actor, tool=tool),
+        served=step.get("status") != "queued" or step["pool"] in pool_queues(),
     )
 
 

@@ -48,6 +48,8 @@ class Facts:
     requests: list[dict[str, Any]]
     stops: list[dict[str, Any]]
     now: datetime
+    writes: bool = False  # by its tool's contract
+    served: bool = True  # a living worker serves its pool
 
     @property
     def step(self) -> dict[str, Any]:
@@ -196,6 +198,8 @@ def _claimed(facts: Facts) -> Answer:
     if step["status"] == "queued":
         waited = times.duration(times.seconds_between(step.get("queued_at"), facts.now))
         why = _("The run is paused, so nothing is claimed.") if facts.run["paused"] else _bound(facts)
+        if not why and not facts.served:
+            why = _("No worker that is alive serves the pool %(pool)s.") % {"pool": step["pool"]}
         return Answer(question, WAIT, _("Not yet, it has been ready for %(time)s.") % {"time": waited}, hint=why)
     return Answer(question, NONE, _("No worker has had it."))
 
@@ -222,6 +226,8 @@ def _bound(facts: Facts) -> str:
 def _sent(facts: Facts) -> Answer:
     question = _("Was a request sent?")
     if not facts.operations:
+        if facts.writes:
+            return _unsent(question, facts)
         if facts.node["kind"] in ("tool", "agent", "notify", "verifier") and facts.attempts:
             return Answer(
                 question, NONE, _("It declares no side effect; calls without one are not recorded one by one.")
@@ -235,6 +241,13 @@ def _sent(facts: Facts) -> Answer:
         "key": last["business_key"],
     }  # fmt: skip
     return Answer(question, YES, text)
+
+
+def _unsent(question: str, facts: Facts) -> Answer:
+    """Answer for a call that has an effect and that nothing is written down of: its intent comes before it is sent."""
+    if facts.step["status"] in states.ENDED_STEPS:
+        return Answer(question, NO, _("No: it ended before a call was written down, so none left."))
+    return Answer(question, WAIT, _("Not yet: a call that has an effect is written down before it is sent."))
 
 
 def _timed_out(facts: Facts) -> Answer:
@@ -265,6 +278,8 @@ def _timed_out(facts: Facts) -> Answer:
 
 def _effect(facts: Facts) -> Answer:
     question = _("Can it have had an effect outside?")
+    if not facts.operations and facts.writes and facts.step["status"] not in states.ENDED_STEPS:
+        return Answer(question, WAIT, _("Not yet: nothing was sent."))
     if not facts.operations:
         return Answer(question, NONE, _("No effect is recorded for it."))
     last = facts.operations[-1]
@@ -275,6 +290,7 @@ def _effect(facts: Facts) -> Answer:
         "refused": (NO, _("No: the other side refused it.")),
         "absent": (NO, _("No: the other side was asked and has no record of it.")),
         "succeeded": (YES, _("Yes, confirmed: %(ref)s.") % {"ref": last["external_ref"] or _("without a reference")}),
+        "compensating": (YES, _("It had one, and that is being undone.")),
         "compensated": (YES, _("It had one, and that was undone.")),
     }
     verdict, text = texts.get(

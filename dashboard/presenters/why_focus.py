@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,7 @@ from dashboard.presenters.told import told
 # A step explains the more, the earlier its state stands here: what holds an open run, or what ended one badly.
 _TELLING = ("unknown", "hold", "running", "queued", "waiting", "failed", "killed", "skipped")
 _ENDED_BY = ("unknown", "failed", "killed", "skipped", "hold", "running", "queued", "waiting")
+_TWO_ENDS = re.compile(r"(?<![.。])([?!.？！。])[.。](?![.。])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ def _text(step: dict[str, Any], now: datetime) -> str:
 
 def headline(run: dict[str, Any], found: list[Blocker]) -> str:
     """Return the one sentence that answers why the run is where it is."""
-    # A title may end in a question mark of its own.
-    return _headline(run, found).replace("?.", "?").replace("？。", "？").replace("?。", "?")
+    # A title or a reason may end in a mark of its own.
+    return _TWO_ENDS.sub(r"\1", _headline(run, found))
 
 
 def _headline(run: dict[str, Any], found: list[Blocker]) -> str:

@@ -60,6 +60,14 @@ def list_tools(*, actor: Actor, cursor: str | None = None, limit: int = 50) -> P
     return answer
 
 
+def tool_writes(*, actor: Actor, tool: str) -> bool:
+    """Return whether a tool, ``name@version``, writes by its contract; an unknown one does not. Verb ``tool.read``."""
+    name, _, number = tool.rpartition("@")
+    with reading(actor, v.TOOL_READ) as tx:
+        rows = tx.dicts("tools_by_name", ([name], [int(number)]))
+    return bool(rows) and rows[0]["side_effect"] == "write"
+
+
 def list_whole_tools(*, actor: Actor, cursor: str | None = None, limit: int = 50) -> Page:
     """Return ``limit`` tools by name, each with all its versions, so that none is cut by a page. Verb ``tool.read``."""
     after = (position_of("tools.whole", actor, cursor) or [""])[0]

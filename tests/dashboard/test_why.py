@@ -248,3 +248,69 @@ def test_what_was_skipped_waits_for_nothing():
     assert told(facts("skipped", cause="user", sources={"a": "running"}))[READY] == (
         "none", "It was skipped before its inputs were at an end.",
     )  # fmt: skip
+
+
+def call(
+    status: str = "waiting", *, writes: bool = True, served: bool = True, operation: dict | None = None
+) -> why.Facts:
+    """What is known of a call that an approval or a stop keeps from starting, or with one operation of its own."""
+    step = {"status": status, "cause": None, "attempt": 0, "error": None, "pool": "night", "queued_at": NOW}
+    node = {"id": "pay", "kind": "tool", "title": "Pay", "tool": "pay@1", "step": step, "join": {"mode": "all"}}
+    return why.Facts(
+        run={"paused": False, "deadline": None, "cancel_requested": False, "finished_at": None}, node=node,
+        graph={"nodes": [node], "edges": []}, events=[], created=None, attempts=[],
+        operations=[operation] if operation is not None else [], checkpoint=None, requests=[], stops=[], now=NOW, writes=writes,
+        served=served,
+    )  # fmt: skip
+
+
+def said(known: why.Facts) -> dict[str, tuple[str, str]]:
+    return {one.question: (one.verdict, one.text + (f" {one.hint}" if one.hint else "")) for one in why.answer(known)}
+
+
+@pytest.mark.req("B11.1")
+@pytest.mark.parametrize(
+    ("known", "verdict", "words"),
+    [
+        (call("hold"), "wait", "Not yet"),
+        (call("skipped"), "no", "none left"),
+        (call("waiting", writes=False), "none", "No: it has no side effect."),
+    ],
+)
+def test_a_writing_call_that_was_not_sent_yet_is_not_said_to_have_no_effect(known, verdict, words):
+    found = said(known)[SENT]
+    assert found[0] == verdict
+    assert words in found[1]
+
+
+@pytest.mark.req("B11.1")
+def test_an_effect_that_is_being_undone_is_known():
+    effect = {"status": "compensating", "sends": 1, "tool": "pay@1", "sent_at": NOW, "business_key": "k"}
+    found = said(call("succeeded", operation=effect))["Can it have had an effect outside?"]
+    assert found == ("yes", "It had one, and that is being undone.")
+
+
+@pytest.mark.req("B11.1")
+def test_a_pool_that_nobody_serves_is_an_answer():
+    question = "Did a worker claim it?"
+    assert "serves the pool night" in said(call("queued", served=False))[question][1]
+    assert "serves the pool" not in said(call("queued"))[question][1]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("out of stock.", "It ended failed. out of stock."),
+        ("really?", "It ended failed. really?"),
+        ("and so on...", "It ended failed. and so on..."),
+    ],
+)
+def test_a_sentence_ends_once(reason, told):
+    assert why_focus.headline({"status": "failed", "reason": reason}, []) == told
+
+
+def test_a_waiting_step_whose_text_is_a_sentence_ends_once():
+    step = {"status": "waiting", "cause": "retry_scheduled", "not_before": None}
+    found = [why_focus.Blocker("a", "Send", step["status"], "That size is out of stock.")]
+    run = {"status": "running", "reason": "", "cancel_requested": False, "paused": False}
+    assert why_focus.headline(run, found) == "It waits: Send, That size is out of stock."
