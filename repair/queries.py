@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, QuerySet
 
 from repair.law import (
     COMPENSATE,
@@ -24,6 +24,7 @@ from repair.models import Case, Entry, Fact, Proposal
 from repair.policy import needs_second, policy_of
 from repair.runbooks import runbook_for
 from repair.standing import POISON, About, why_not_now
+from repair.subject import add_subject
 from repair.undoing import verification, why_not_undone
 from repair.verbs import READ
 from repair.verbs import WRITE_OFF as MAY_WRITE_OFF
@@ -31,11 +32,8 @@ from runtime.access.authorize import may
 from runtime.access.verbs import MESSAGE_RESOLVE, OPERATION_COMPENSATE, PAYLOAD_READ
 from runtime.graph.plans import plan_of
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import NotFound
-from runtime.models import Event, Run
 from runtime.queries.base import COUNT_BOUND, Page, cursor_of, found, position_of, reading
 from runtime.store.tx import Tx
-from runtime.tools.registry import tool_of
 
 LISTED = [
     "id", "kind", "subject_kind", "run_id", "task_id", "step_id", "operation_id", "node", "workflow", "tool",
@@ -43,9 +41,8 @@ LISTED = [
     "answered_at", "owner", "owner_epoch", "claimed_at", "opened_by", "opened_at", "due_at", "escalations",
     "escalated_to", "resolution", "resolved_by", "resolved_at", "verified_by",
 ]  # fmt: skip
-CHAIN = ("seq", "type", "from_status", "to_status", "cause", "attempt", "owner_epoch", "actor", "occurred_at")
 _NO_UNDOING = "Your role does not order that an effect is undone."
-FACET_BOUND, MOST_EVENTS = 5_000, 50
+FACET_BOUND = 5_000
 
 
 def _filtered(actor: Actor, **wanted: Any) -> QuerySet[Case]:
@@ -158,12 +155,14 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
     """Return one case as a list does, and with it what a person decides by.
 
     {…, confirmed [fact], doubts [fact], entries, proposals, moves [{resolution, permitted, why_not, second}], contract,
-    operation, run, step, lease, epochs, stale, chain, left, alike (a number), verification, runbook, now}. A fact:
-    {name, value, source, observed_at}. A doubt that a later certain fact of the same name ended is left out. ``run``
-    names its workflow version and manifest; ``lease`` is that of the worker that runs the step now, None for none; the
-    contract's ``lookup`` says how its query is read. ``chain`` are the step's newest events, oldest first, by which it
-    got here; ``left`` is {deadline, attempts}: until when the run may go on, and how many of its contract's attempts
-    the step has not made. Raises NotFound. Verb ``repair.read``.
+    operation, run, step, concerned, lease, epochs, stale, chain, left, alike (a number), verification, runbook, now}. A
+    fact: {name, value, source, observed_at}. A doubt that a later certain fact of the same name ended is left out.
+    ``run`` names its workflow version and manifest; ``lease`` is that of the worker that runs the step now, None for
+    none; the contract's ``lookup`` says how its query is read. ``concerned`` are the steps on which a claim of a case
+    about a run takes a new epoch, each with its worker's lease; ``epochs`` and ``stale`` are then those of all of them.
+    ``chain`` are the step's newest events, oldest first, by which it got here; ``left`` is {deadline, attempts}: until
+    when the run may go on, and how many of its contract's attempts the step has not made. Raises NotFound. Verb
+    ``repair.read``.
     """
     with reading(actor, READ) as tx:
         now = tx.now()
@@ -182,7 +181,7 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
         )
         case["proposals"] = _proposals(case_id, may(actor, PAYLOAD_READ))
         case["alike"] = Case.objects.filter(fingerprint=case["fingerprint"]).exclude(state=RESOLVED).count() - 1
-        _add_subject(tx, case)
+        add_subject(tx, case)
         case["moves"] = _moves(tx, actor, case)
         case["runbook"] = runbook_for(case["tool"], case["error_class"])
         case["verification"] = verification(tx, case)
@@ -223,74 +222,6 @@ def _proposals(case_id: uuid.UUID, whole: bool) -> list[dict[str, Any]]:
         if not whole:
             one["arguments"] = {name: value for name, value in one["arguments"].items() if name != "output"}
     return proposals
-
-
-def _add_subject(tx: Tx, case: dict[str, Any]) -> None:
-    """Add what the rows say now of run, step and operation, and the line of epochs."""
-    case["run"] = _run(case["run_id"]) if case["run_id"] else None
-    case["step"], case["lease"], case["epochs"], case["stale"], case["chain"] = None, None, [], [], []
-    if case["step_id"]:
-        steps = tx.dicts("case_step", (case["step_id"],))
-        case["step"] = steps[0] if steps else None
-        leases = tx.dicts("case_lease", (case["step_id"],))
-        case["lease"] = leases[0] if leases else None
-        case["epochs"] = tx.dicts("epoch_line", (case["run_id"], case["step_id"]))
-        case["stale"] = list(
-            Event.objects.filter(run_id=case["run_id"], type="STALE_SUBMIT", payload__step_id=str(case["step_id"]))
-            .order_by("seq")
-            .values("seq", "payload", "occurred_at")[:50]
-        )
-        newest = Event.objects.filter(run_id=case["run_id"], step_id=case["step_id"]).order_by("-seq")
-        case["chain"] = list(newest.values(*CHAIN)[:MOST_EVENTS])[::-1]
-    case["operation"] = None
-    if case["operation_id"]:
-        rows = tx.dicts("case_operation", (case["operation_id"],))
-        case["operation"] = rows[0] if rows else None
-    case["contract"] = _contract(tx, case["tool"])
-    case["left"] = _left(case)
-
-
-def _run(run_id: uuid.UUID) -> dict[str, Any] | None:
-    """Return what is told of a case's run: where it stands, and under which versions it was bound."""
-    columns = ("id", "status", "cancel_requested", "deadline", "version", "workflow_version_id")
-    bound = {"bound_to": F("workflow_version__number"), "manifest_sha256": F("manifest__sha256")}
-    row = Run.objects.filter(id=run_id).values(*columns, **bound).first()
-    if row is None:
-        return None
-    number = row.pop("bound_to")
-    return {**row, "workflow_version": number, "manifest_sha256": bytes(row["manifest_sha256"]).hex()}
-
-
-def _left(case: dict[str, Any]) -> dict[str, Any]:
-    """Return what of its time and tries is left; nothing meters money yet."""
-    most = (case["contract"] or {}).get("retry", {}).get("max_attempts", 1)
-    tried = case["step"]["attempt"] if case["step"] else None
-    return {
-        "deadline": case["run"]["deadline"] if case["run"] else None,
-        "attempts": None if tried is None else max(0, int(most) - tried),
-    }
-
-
-def _contract(tx: Tx, tool: str) -> dict[str, Any] | None:
-    if not tool:
-        return None
-    try:
-        contract = tool_of(tx, tool).contract
-    except NotFound:
-        return None
-    names = (
-        "name",
-        "version",
-        "description",
-        "side_effect",
-        "recovery",
-        "idempotency",
-        "query",
-        "lookup",
-        "compensation",
-        "owner",
-    )
-    return {**{name: getattr(contract, name) for name in names}, "retry": contract.retry}
 
 
 def _moves(tx: Tx, actor: Actor, case: dict[str, Any]) -> list[dict[str, Any]]:

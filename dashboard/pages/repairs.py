@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from dashboard.pages import views
 from dashboard.pages.console import identity, page, show
@@ -140,6 +141,7 @@ def _show(
         "history": words.history(case),
         "stays": words.stays_open(case),
         "epochs": words.epochs(case),
+        "under_way": sum(one["status"] == "running" for one in case["concerned"]),
         "reference": words.reference_of(case),
         "answers": [(name, words.ANSWER[name]) for name in ANSWERS],
         "answer_word": words.ANSWER[case["answer"]],
@@ -205,6 +207,12 @@ def _claim(actor: Actor, case_id: uuid.UUID, asked: dict[str, str]) -> str:
     answer = claim_case(actor=actor, case_id=case_id, expected_version=_version(asked))
     if answer["owner_epoch"] is None:
         return _("The case is yours.")
+    if (n := len(answer.get("fenced") or {})) > 1:
+        return ngettext(
+            "The case is yours, and %(n)d step has a new epoch.",
+            "The case is yours, and %(n)d steps have a new epoch.",
+            n,
+        ) % {"n": n}
     return _("The case is yours, under epoch %(epoch)d.") % {"epoch": answer["owner_epoch"]}
 
 

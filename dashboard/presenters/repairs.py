@@ -257,13 +257,19 @@ def history(case: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "word": _("Late result refused"),
             "text": _("epoch %(epoch)s, %(outcome)s")
-            % {"epoch": one["payload"].get("submitted_epoch"), "outcome": one["payload"].get("outcome")},
+            % {"epoch": _of_step(case, one["payload"]), "outcome": one["payload"].get("outcome")},
             "actor": "engine",
             "at": one["occurred_at"],
         }
         for one in case["stale"]
     ]
     return sorted(rows, key=lambda one: one["at"], reverse=True)
+
+
+def _of_step(case: dict[str, Any], payload: dict[str, Any]) -> str:
+    """Return the epoch of a late report, with the step's name where the case is about several."""
+    epoch = payload.get("submitted_epoch")
+    return f"{epoch} ({payload.get('node')})" if case["subject_kind"] == "run" else str(epoch)
 
 
 def happened(entry: dict[str, Any], case: dict[str, Any]) -> str:
@@ -312,22 +318,36 @@ def reference_of(case: dict[str, Any]) -> str:
 
 
 def epochs(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return who owned the step under which epoch, newest first: {epoch, who, text, at}; people and attempts alike."""
+    """Return who owned which step under which epoch: {epoch, node, who, text, at}; people and attempts alike.
+
+    The newest of each step first. ``node`` is empty where the case is about one step.
+    """
     rows = [
         {
             "epoch": one["owner_epoch"],
+            "node": one.get("node", ""),
             "who": "",
             "text": f"{one['host'] or ''}:{one['pid'] or ''} {(one['outcome'] or '').replace('_', ' ')}".strip(": "),
             "at": one["started_at"],
         }
         for one in case["epochs"]
     ]
-    rows += [
-        {"epoch": one["data"]["epoch"], "who": one["data"].get("to") or one["actor"], "text": "", "at": one["at"]}
-        for one in case["entries"]
-        if one["type"] in ("claimed", "handed_over") and one["data"].get("epoch")
-    ]
-    return sorted(rows, key=lambda one: (one["epoch"], one["at"]), reverse=True)
+    for one in case["entries"]:
+        if one["type"] in ("claimed", "handed_over"):
+            who = one["data"].get("to") or one["actor"]
+            rows += [
+                {"epoch": epoch, "node": node, "who": who, "text": "", "at": one["at"]}
+                for node, epoch in _taken(case, one["data"])
+            ]
+    rows.sort(key=lambda one: (one["epoch"], one["at"]), reverse=True)
+    return sorted(rows, key=lambda one: one["node"])
+
+
+def _taken(case: dict[str, Any], data: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return the epochs that a claim or a hand-over took, by node; of one step without its name."""
+    if case["subject_kind"] == "run":
+        return [(node, one["epoch"]) for node, one in (data.get("fenced") or {}).items()]
+    return [("", data["epoch"])] if data.get("epoch") else []
 
 
 def stays_open(case: dict[str, Any]) -> list[str]:

@@ -1,4 +1,7 @@
-"""Who works on a case: claim, release, hand over. A claim takes a new owner_epoch on the step."""
+"""Who works on a case: claim, release, hand over. A claim takes a new owner_epoch on the steps the case concerns.
+
+Those are the one step of a case about an effect or a step, and every step that has not ended of a case about a run.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,28 @@ from repair.verbs import WORK
 from runtime.access.authorize import authorize
 from runtime.access.identity import role_in
 from runtime.access.roles import verbs_of_role
-from runtime.actions.repairing import take_over
+from runtime.actions.repairing import take_over, take_over_run
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, NotFound
+from runtime.machine.rows import StepState
 from runtime.models import Membership
 from runtime.store.tx import tenant_tx
+
+RUN = "run"
+# A fact is read at a glance; the entry of the claim names them all.
+MOST_TOLD = 20
+# Node → {step_id, epoch_before, epoch}.
+Fenced = dict[str, dict[str, Any]]
 
 
 def claim_case(
     *, actor: Actor, case_id: uuid.UUID, expected_version: int | None = None, reason: str = ""
 ) -> dict[str, Any]:
-    """Take a case: from this commit on whatever an older owner of its step submits is refused and shown (C8.4).
+    """Take a case: from this commit on whatever an older owner of its steps submits is refused and shown (C8.4).
 
-    The same person's claim again is answered as it was, ``replayed``. Raises CaseHeld naming who holds it and since
-    when, CaseResolved, OtherCaseVersion, NotFound, PermissionDenied. Verb ``repair.work``.
+    ``fenced`` in the answer tells of each step that has a new epoch: node → {step_id, epoch_before, epoch}. The same
+    person's claim again is answered as it was, ``replayed``. Raises CaseHeld naming who holds it and since when,
+    CaseResolved, OtherCaseVersion, NotFound, PermissionDenied. Verb ``repair.work``.
     """
 
     def already(case: Case) -> dict[str, Any] | None:
@@ -49,20 +60,41 @@ def _claim(desk: Desk) -> dict[str, Any]:
     if case.state != OPEN:
         since = case.claimed_at.isoformat(timespec="seconds") if case.claimed_at else "before"
         raise CaseHeld(f"{case.owner} holds it since {since}.", **there(case))
-    before = desk.step.owner_epoch if desk.step is not None else None
-    _own(desk, desk.actor.label, insist_on_person(desk.actor))
-    desk.tell("claimed", epoch_before=before, epoch=case.owner_epoch, node=case.node)
-    if case.owner_epoch is not None and before != case.owner_epoch:
-        desk.learn("owner_epoch", case.owner_epoch, source="engine")
-    return {"epoch_before": before}
+    fenced = _own(desk, desk.actor.label, insist_on_person(desk.actor))
+    before = _epoch_before(desk, fenced)
+    desk.tell("claimed", epoch_before=before, epoch=case.owner_epoch, node=case.node, fenced=fenced)
+    if fenced:
+        epochs = [f"{node} {one['epoch']}" for node, one in fenced.items()]
+        known = case.owner_epoch if case.subject_kind != RUN else epochs[:MOST_TOLD]
+        desk.learn("owner_epoch", known, source="engine")
+    return {"epoch_before": before, "fenced": fenced}
 
 
-def _own(desk: Desk, label: str, user_id: int) -> None:
-    """Give the case to a person under a new epoch of its step."""
-    if desk.act is not None and desk.step is not None:
-        taken = take_over(desk.act, desk.step, desk.operation)
-        desk.set(owner_epoch=max(taken, desk.case.owner_epoch or 0))
+def _own(desk: Desk, label: str, user_id: int) -> Fenced:
+    """Give the case to a person under a new epoch of each step it concerns; returns those that have one."""
+    taken: list[tuple[StepState, int]] = []
+    if desk.act is not None and desk.case.subject_kind == RUN:
+        taken = take_over_run(desk.act)
+    elif desk.act is not None and desk.step is not None:
+        taken = [(desk.step, desk.step.owner_epoch)]
+        take_over(desk.act, desk.step, desk.operation)
+    if taken:
+        # Of several steps the highest: the line of a case only grows. Each step's own stands in the entry.
+        epochs = [step.owner_epoch for step, _before in taken]
+        desk.set(owner_epoch=max(*epochs, desk.case.owner_epoch or 0))
     desk.set(state=CLAIMED, owner=label, owner_user_id=user_id, claimed_at=desk.now)
+    return {
+        step.node: {"step_id": str(step.id), "epoch_before": before, "epoch": step.owner_epoch}
+        for step, before in taken
+        if step.owner_epoch != before
+    }
+
+
+def _epoch_before(desk: Desk, fenced: Fenced) -> int | None:
+    """Return the highest epoch that was taken from somebody; the step's own where nothing was to be taken."""
+    if fenced:
+        return max(one["epoch_before"] for one in fenced.values())
+    return desk.step.owner_epoch if desk.step is not None else None
 
 
 def release_case(*, actor: Actor, case_id: uuid.UUID, expected_version: int | None, reason: str) -> dict[str, Any]:
@@ -92,7 +124,7 @@ def release_case(*, actor: Actor, case_id: uuid.UUID, expected_version: int | No
 def hand_over_case(
     *, actor: Actor, case_id: uuid.UUID, to: str, expected_version: int | None, reason: str
 ) -> dict[str, Any]:
-    """Hand a case to another member who may work on repairs; they own it from here, under a new epoch of its step.
+    """Hand a case to another member who may work on repairs; they own it from here, under a new epoch of its steps.
 
     Who holds it hands it over, or an admin when its owner cannot be reached. What was proposed is withdrawn. Raises
     BadInput for somebody who may not work on repairs, CaseNotHeld, CaseResolved, OtherCaseVersion, NotFound,
@@ -105,10 +137,10 @@ def hand_over_case(
         if not hands_over_others(desk.actor):
             desk.insist_on_owner()
         before, owner = desk.case.owner_epoch, desk.case.owner
-        _own(desk, label, user_id)
+        fenced = _own(desk, label, user_id)
         desk.set(proposal_id=None)
-        desk.tell("handed_over", to=label, of=owner, epoch_before=before, epoch=desk.case.owner_epoch)
-        return {"handed_to": label}
+        desk.tell("handed_over", to=label, of=owner, epoch_before=before, epoch=desk.case.owner_epoch, fenced=fenced)
+        return {"handed_to": label, "fenced": fenced}
 
     def already(case: Case) -> dict[str, Any] | None:
         return answer_of(case, replayed=True) if case.state in HELD and case.owner == label else None

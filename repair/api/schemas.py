@@ -158,6 +158,7 @@ WHOLE = shape(
                 }
             )
         ),
+        "concerned": many(OBJECT),
         "epochs": many(OBJECT),
         "stale": many(OBJECT),
         "chain": many(OBJECT),
@@ -241,6 +242,11 @@ ANSWER = shape(
         "replayed_ids": many(ID),
         "handed_to": TEXT,
         "epoch_before": maybe(COUNT),
+        "fenced": {
+            "type": "object",
+            "description": "Node → what its step's epoch was and is; older owners change nothing any more.",
+            "additionalProperties": shape({"step_id": ID, "epoch_before": COUNT, "epoch": COUNT}),
+        },
         "finding": TEXT,
     },
 )

@@ -59,6 +59,47 @@ def take_over(act: Act, step: StepState, operation: OperationState | None) -> in
     return step.owner_epoch
 
 
+def take_over_run(act: Act) -> list[tuple[StepState, int]]:
+    """Take a new owner_epoch on every step of the run that has not ended; returns each with the epoch it had before.
+
+    For a case about the run as a whole, of which no step is the one (C8.4). In a finished run nobody may write any
+    more, so nothing is taken. Nor is what undoes an effect: that has its own order, and its own case when it fails.
+    """
+    run = act.run
+    if run.ended:
+        return []
+    act.load_all()
+    steps = [step for step in run.steps.values() if not (step.ended or step.undoes or step.superseded)]
+    act.read_operations([step for step in steps if step.status == "running"])
+    before = [(step, step.owner_epoch) for step in steps]
+    for step in steps:
+        if step.status == "running":
+            _take_from_its_worker(act, step)
+        else:
+            fence_step(run, step, actor=act.label, reason=act.reason)
+    return before
+
+
+def _take_from_its_worker(act: Act, step: StepState) -> None:
+    """End a step's attempt. Where nothing of it is open outside it goes on under a new one: no case is about it alone.
+
+    Whatever its worker may have sent is doubted as a lost worker's is: it gets its query, or a case of its own.
+    """
+    run, operations = act.run, act.operations.get(step.id, [])
+    act.move(step, "unknown", by="engine", cause="taken_over", fence=True)
+    for one in operations:
+        if one.status in ("intended", "sent"):
+            move_operation(run, step, one, "unknown", by="engine", actor=act.label, reason="taken over")
+            own_the_doubt(run, one, f"step {step.node} was taken over while its call was under way")
+    if operations:
+        return
+    if run.cancel_requested:
+        act.move(step, "killed", by="cancel", cause="cancelled")
+        return
+    act.move(step, "waiting", by="engine", cause="reconciled")
+    go_on(run, step, reason="nothing was sent")
+
+
 def _doubt_what_was_sent(act: Act, step: StepState, operation: OperationState) -> None:
     """Give what the step's worker has sent a next query time, or its run an owner, however the case came about."""
     if operation.status == "sent":

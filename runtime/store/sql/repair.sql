@@ -53,6 +53,24 @@ SELECT a.number, a.owner_epoch, a.worker_session_id, w.host, w.pid, a.started_at
 FROM qd_attempt a LEFT JOIN qd_worker_session w ON w.id = a.worker_session_id
 WHERE a.run_id = %s AND a.step_id = %s ORDER BY a.number;
 
+-- name: epoch_line_of_steps
+-- The same of several steps of a run, each by its name, the newest of all.
+SELECT s.node, a.number, a.owner_epoch, a.worker_session_id, w.host, w.pid, a.started_at, a.finished_at, a.outcome
+FROM qd_attempt a JOIN qd_step s ON s.id = a.step_id LEFT JOIN qd_worker_session w ON w.id = a.worker_session_id
+WHERE a.run_id = %s AND a.step_id = ANY(%s) ORDER BY a.started_at DESC, s.node, a.number DESC LIMIT %s;
+
+-- name: case_steps
+-- The steps of a run that a person's claim takes a new epoch on: those that have not ended, but for what undoes an
+-- effect; each with the worker that runs it and its lease, those under way first. None in a finished run.
+SELECT s.id, s.node, s.status, s.cause, s.owner_epoch, s.attempt, s.execution_version, w.host, w.pid, w.lease_until,
+  w.ended_at IS NULL AND w.lease_until > qd_now() AS alive
+FROM qd_step s JOIN qd_run r ON r.id = s.run_id
+LEFT JOIN qd_worker_session w ON w.id = s.worker_session_id AND s.status = 'running'
+WHERE s.run_id = %s AND NOT s.superseded AND s.status IN ('waiting', 'queued', 'running', 'hold', 'unknown')
+  AND s.kind NOT IN ('compensation', 'compensation_check')
+  AND r.status NOT IN ('completed', 'partially_completed', 'failed', 'cancelled')
+ORDER BY s.status <> 'running', s.id LIMIT %s;
+
 -- name: case_step
 SELECT s.id, s.node, s.kind, s.status, s.cause, s.version, s.owner_epoch, s.attempt, s.execution_version, s.superseded,
   s.error, s.forced, s.started_at, s.finished_at
