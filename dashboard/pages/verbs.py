@@ -28,6 +28,7 @@ from runtime.kernel.errors import BadInput, Conflict, CursorExpired, PermissionD
 from runtime.queries import run_parts
 from runtime.queries.forcing import preview_force
 from runtime.queries.graphs import read_graph
+from runtime.queries.reruns import preview_rerun
 from runtime.queries.runs import read_events, read_run
 from runtime.queries.steps import read_step
 
@@ -72,6 +73,7 @@ def step_verb(request: HttpRequest, actor: Actor, step_id: str, verb: str) -> Ht
         back=f"{reverse('run', args=[step['run_id']])}?step={step['node']}",
         required=verb == "mark-successed",
         ahead=preview_force(actor=actor, step_id=step["id"]) if verb == "mark-successed" else None,
+        again=preview_rerun(actor=actor, step_id=step["id"]) if verb == "rerun" else None,
     )
     action = STEP_ACTIONS[verb]
     return _dialog(request, actor, context, lambda **asked: action(actor=actor, step_id=step["id"], **asked))

@@ -29,7 +29,7 @@ TYPED = frozenset({"mark-successed"})
 # So many are named; how many more there are is always said.
 NAMED = 8
 _FROM = {
-    "rerun": ("succeeded", "failed", "killed"),
+    "rerun": ("succeeded", "failed", "killed", "mark_successed"),
     "skip": ("waiting", "queued", "hold"),
     "kill": ("queued", "running", "unknown"),
     "mark-successed": ("waiting", "queued", "running", "hold", "failed", "killed", "skipped", "unknown"),
@@ -119,6 +119,11 @@ def of_step(verb: str, node: dict[str, Any], graph: dict[str, Any], operations: 
 
 
 def _note(verb: str, step: dict[str, Any]) -> str:
+    if verb == "rerun" and step["status"] == "mark_successed":
+        return _(
+            "Force is never undone: this version stays marked by hand, and a fresh row follows it up at the next "
+            "execution version. It has to succeed by itself."
+        )
     return {
         "rerun": _(
             "A fresh row at the next execution version; the old one stays readable. Valid results before it are reused."
@@ -166,7 +171,8 @@ def _becomes(
     verb: str, status: str, source: str, target: dict[str, Any], into: dict[str, list[str]], nodes: dict[str, Any]
 ) -> str:
     if verb == "rerun":
-        return _("gets a fresh row and waits again")
+        by_a_person = status == "mark_successed" or (status == "skipped" and target["step"]["cause"] == "user")
+        return _("stays as it is") if by_a_person else _("gets a fresh row and waits again")
     if verb in ("hold", "unskip"):
         return _("waits for it")
     if verb == "kill":

@@ -14,17 +14,19 @@ from runtime.graph.rewind import affected, renew
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import MoveRefused, OperationOpen
 from runtime.machine import law
-from runtime.machine.rows import StepState
+from runtime.machine.rows import RunState, StepState
 
 
 def rerun_step(*, actor: Actor, step_id: uuid.UUID, expected_version: int | None, reason: str) -> dict[str, Any]:
-    """Run a succeeded, failed or killed step again.
+    """Run a succeeded, failed, killed or forced step again.
 
     In an open run the step gets a fresh row at execution_version + 1, which is queued (an approval asks again), and
     its descendants get fresh waiting rows. Descendants that had started are ended first: a running one is killed,
     one that waited is skipped(cancelled). An OR join that goes back takes the branches with it that it had ended: they
     begin again, so that it does not depend on the one alone. Left as they are: forced steps, a user's skips, an OR join
-    that another branch satisfied. In a finished run the answer is a step of a new run (``rerun_of``).
+    that another branch satisfied. A forced step that is itself run again stays in its older version as it is, marked by
+    hand: force is not undone, its follow-up is the new version. In a finished run the answer is a step of a new run
+    (``rerun_of``).
 
     Raises OperationOpen while an effect of the step or of a descendant is not settled, MoveRefused by the law,
     Conflict when the run is being cancelled or past its deadline, Stale, NotFound, PermissionDenied.
@@ -42,7 +44,7 @@ def rerun_step(*, actor: Actor, step_id: uuid.UUID, expected_version: int | None
 def run_again(act: Act, step: StepState) -> StepState | dict[str, Any]:
     """Rerun a step within an act: its fresh row, or the answer of a new run. Raises as :func:`rerun_step`."""
     run = act.run
-    _check_source(act, step)
+    check_rerun(run, step)
     act.refuse_open_operations([step])
     if run.ended:
         return rerun_from(act, step)
@@ -66,13 +68,14 @@ def run_again(act: Act, step: StepState) -> StepState | dict[str, Any]:
     return run.steps[step.node]
 
 
-def _check_source(act: Act, step: StepState) -> None:
-    if (step.status, "queued") in law.STEP and step.status in law.RERUN_SOURCES:
+def check_rerun(run: RunState, step: StepState) -> None:
+    """Raise MoveRefused where the law lets nobody run the step again."""
+    if step.status in law.RERUN_SOURCES:
         return
     raise MoveRefused(
         f"A step that is {step.status} is not run again.",
         remediation=f"A rerun goes from {', '.join(law.RERUN_SOURCES)}; a skip is taken back by unskip.",
-        run_id=act.run.id,
+        run_id=run.id,
         step_id=step.id,
         current_status=step.status,
         current_version=step.version,

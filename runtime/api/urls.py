@@ -57,6 +57,7 @@ urlpatterns = [
     path("steps/<str:step_id>/attempts/", steps.StepAttempts.as_view()),
     path("steps/<str:step_id>/arguments/", steps.StepArguments.as_view()),
     path("steps/<str:step_id>/force-preview/", steps.ForcePreview.as_view()),
+    path("steps/<str:step_id>/rerun-preview/", steps.RerunPreview.as_view()),
     *(path(f"steps/<str:step_id>/{name}/", view.as_view()) for name, view in _STEP_VERBS.items()),
     path("workflows/", definitions.Workflows.as_view()),
     path("workflows/schema/", definitions.WorkflowSchema.as_view()),

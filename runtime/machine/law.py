@@ -58,8 +58,9 @@ STEP = _moves(
     ),
 )
 
-# Reruns move to a *new row* (execution_version + 1): the old row keeps its status and is superseded.
-RERUN_SOURCES = ("succeeded", "failed", "killed")
+# Reruns move to a *new row* (execution_version + 1): the old row keeps its status and is superseded. A forced row is
+# never left, so the table has no move from it; what follows it up is a row of its own, as terminal is per version.
+RERUN_SOURCES = ("succeeded", "failed", "killed", "mark_successed")
 
 RUN = _moves(
     "run",

@@ -37,7 +37,7 @@ def law_page() -> str:
             "<h2>Notes</h2><ul>",
             f"<li>A skipped step carries a cause: {_codes(law.SKIP_CAUSES)}.</li>",
             f"<li>A rerun (from {_codes(law.RERUN_SOURCES)}) makes a new row at the next execution version; the old",
-            "row keeps its status, is superseded and never changes again.</li>",
+            "row keeps its status, is superseded and never changes again; a forced one keeps its mark.</li>",
             f"<li>A row begins as one of: {_codes(law.STEP_ENTRY)}.</li>",
             f"<li>A run that is one of {_codes(law.RUN_ENDED)} is never left.</li>",
             "</ul></body></html>",

@@ -16,6 +16,7 @@ from runtime.machine.rows import RunState, StepState
 from runtime.machine.second import why_second
 from runtime.models import Tenant
 from runtime.queries.base import reading
+from runtime.store.tx import Tx
 
 
 def preview_force(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
@@ -28,16 +29,7 @@ def preview_force(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
     {attempt, owner_epoch, worker_session} of a running step. Raises NotFound. Verb ``run.read``.
     """
     with reading(actor, v.RUN_READ) as tx:
-        found = tx.one("step_run", (step_id,))
-        if found is None:
-            raise NotFound("There is no step of that id in this tenant.")
-        run = RunState(*tx.rows("run_unlocked", (found[0],))[0])
-        run.now, run.plan = tx.now(), plan_of(tx, run.workflow_version_id)
-        run.steps = {row[2]: StepState(*row) for row in tx.rows("steps_of_runs", ([run.id],))}
-        step = run.steps.get(found[1])
-        if step is None or step.id != step_id:
-            [old] = tx.rows("step_by_id", (step_id,))
-            step = StepState(*old)
+        run, step = foreseen_from(tx, step_id)
         operations = tx.dicts("read_step_operations", (run.id, step_id))
         settings = Tenant.objects.values_list("settings", flat=True).get(id=actor.tenant_id)
     names = ("id", "business_key", "status")
@@ -57,6 +49,21 @@ def preview_force(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
         "still_open": still,
         "killed_attempt": living(step),
     }
+
+
+def foreseen_from(tx: Tx, step_id: uuid.UUID) -> tuple[RunState, StepState]:
+    """Return a step and its run with every current step, read without a lock, to foresee from. Raises NotFound."""
+    found = tx.one("step_run", (step_id,))
+    if found is None:
+        raise NotFound("There is no step of that id in this tenant.")
+    run = RunState(*tx.rows("run_unlocked", (found[0],))[0])
+    run.now, run.plan = tx.now(), plan_of(tx, run.workflow_version_id)
+    run.steps = {row[2]: StepState(*row) for row in tx.rows("steps_of_runs", ([run.id],))}
+    step = run.steps.get(found[1])
+    if step is None or step.id != step_id:
+        [old] = tx.rows("step_by_id", (step_id,))
+        step = StepState(*old)
+    return run, step
 
 
 def _why_not(run: RunState, step: StepState) -> str | None:

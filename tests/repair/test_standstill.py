@@ -121,9 +121,13 @@ def test_it_settles_when_a_person_ends_the_run(desk, stuck):
     assert cases(desk) == []
 
 
-def test_it_is_not_closed_while_nothing_moves(desk, stuck):
+def test_it_is_not_closed_while_nothing_moves(desk, stuck, fresh_db):
     watch_standstills()
     case = take(desk, cases(desk)[0])
+    # The claim's new epoch gave the step back to the ready index; whatever had taken it out does so again.
+    assert offered(case) == {"confirm_absent"}
+    force_columns(fresh_db, "qd_step", desk.step(stuck, "a").id, claimable=False)
+    case = desk.read(case["id"])
     assert offered(case) == set()
     refused(desk, case)
     mend_stranded()

@@ -15,6 +15,7 @@ from runtime.api.schemas import FORCE_BODY, OBJECT, STEP_VERB_BODY, body, paged
 from runtime.queries import steps as queries
 from runtime.queries.arguments import read_arguments
 from runtime.queries.forcing import preview_force
+from runtime.queries.reruns import preview_rerun
 
 
 class Step(Endpoint):
@@ -74,6 +75,20 @@ class ForcePreview(Endpoint):
     def get(self, request: Request, step_id: str) -> Response:
         self.params.done()
         return Response(preview_force(actor=self.actor, step_id=path_id(step_id, "step")))
+
+
+class RerunPreview(Endpoint):
+    """What running a step again would do."""
+
+    @describe(
+        "Say what running a step again would do: a forced one too, as its next execution version",
+        tag="steps",
+        name="preview_rerun",
+        answers={200: ref("RerunPreview")},
+    )
+    def get(self, request: Request, step_id: str) -> Response:
+        self.params.done()
+        return Response(preview_rerun(actor=self.actor, step_id=path_id(step_id, "step")))
 
 
 class StepVerb(Endpoint):

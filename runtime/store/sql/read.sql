@@ -92,9 +92,10 @@ SELECT actor, payload->>'asked_by' AS asked_by, reason, payload->>'evidence' AS 
 FROM qd_event WHERE run_id = %s AND step_id = %s AND type = 'STEP_FORCED' ORDER BY seq DESC LIMIT 1;
 
 -- name: steps_by_hand
--- How many present steps of each run of a page a person forced or skipped; entered by the runs.
+-- How many steps of each run of a page a person forced, in whatever version, or skipped as they are now; entered by the
+-- runs. The mark of force outlives a rerun.
 SELECT run_id, count(*) FILTER (WHERE forced)::int AS forced, count(*) FILTER (WHERE NOT forced)::int AS skipped
-FROM qd_step WHERE run_id = ANY(%s) AND NOT superseded AND (forced OR (status = 'skipped' AND cause = 'user'))
+FROM qd_step WHERE run_id = ANY(%s) AND (forced OR (NOT superseded AND status = 'skipped' AND cause = 'user'))
 GROUP BY run_id;
 
 -- name: read_events
