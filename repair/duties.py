@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 
 import orjson
 
 from repair.actions.base import Desk, open_desk
+from repair.chains import due_link
 from repair.law import OPEN, RESOLVED, SETTLED
-from repair.policy import CHAIN, ESCALATION_MINUTES
 from repair.wiring import OVERDUE
 from runtime.actions.base import frame
 from runtime.actions.repairing import leave_to_the_engine
@@ -24,9 +23,9 @@ _NOTHING_LEFT = ("absent", "refused", "void", "compensated")
 
 
 def escalate_overdue() -> int:
-    """Tell the next link of the chain of each case whose due date has passed; returns how many.
+    """Tell the next link of the tenant's chain of each case whose time for that has come; returns how many.
 
-    The due date moves on by half an hour for the next link; the case stays overdue on every screen.
+    The case stays overdue on every screen, and the last link stays told.
     """
     return attempt_due("overdue_cases", "overdue_cases", _BATCH, partial(_one, _escalate))
 
@@ -47,13 +46,10 @@ def _one(act: Callable[[Desk], bool], tenant_id: uuid.UUID, case_id: uuid.UUID) 
 
 def _escalate(desk: Desk) -> bool:
     case, now = desk.case, desk.now
-    if case.state == RESOLVED or case.escalations >= len(CHAIN):
+    if (link := due_link(case, now)) is None:
         return False
-    if now < case.due_at + timedelta(minutes=ESCALATION_MINUTES) * case.escalations:
-        return False
-    role = CHAIN[case.escalations]
-    desk.tell("escalated", to=role, owner=case.owner, due_at=case.due_at.isoformat())
-    desk.set(escalations=case.escalations + 1, escalated_to=role)
+    desk.tell("escalated", to=link.to, owner=case.owner, due_at=case.due_at.isoformat())
+    desk.set(escalations=case.escalations + 1, escalated_to=link.to)
     note = orjson.dumps({"case_id": str(case.id)}).decode()
     desk.unit.tx.send("outbox_insert", (uuid7(), desk.actor.tenant_id, uuid7(), OVERDUE, note, now))
     return True

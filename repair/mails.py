@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from repair.chains import OWNER, PERSON
 from repair.law import RESOLVED
 from repair.models import Case
 from runtime.kernel.messages import Mail
@@ -15,11 +16,14 @@ from runtime.store.tx import Tx
 
 
 def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
-    """Compose the mail to the role a case was escalated to; None when it is resolved or nobody has an address."""
+    """Compose the mail to whom a case was escalated to; None when it is resolved or nobody has an address.
+
+    Where a person of the chain is gone or has no address, the administrators are told.
+    """
     case = Case.objects.filter(id=uuid.UUID(payload["case_id"])).first()
     if case is None or case.state == RESOLVED:
         return None
-    to = [address for (address,) in tx.rows("addresses_of_role", (case.escalated_to or "oncall",))]
+    to = _addresses(tx, case)
     if not to:
         return None
     title = " ".join(case.title.split())
@@ -32,3 +36,13 @@ def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
         page_link(tx, f"/repairs/{case.id}/"),
     ]
     return Mail(to=to, subject=_("Repair overdue: %(title)s") % {"title": title[:120]}, text="\n".join(lines))
+
+
+def _addresses(tx: Tx, case: Case) -> list[str]:
+    link = case.escalated_to or "oncall"
+    if link == OWNER:
+        link = case.owner or "oncall"
+    if not link.startswith(PERSON):
+        return [address for (address,) in tx.rows("addresses_of_role", (link,))]
+    found = [address for (address,) in tx.rows("addresses_of_member", (link.removeprefix(PERSON),))]
+    return found or [address for (address,) in tx.rows("addresses_of_role", ("admin",))]

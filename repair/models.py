@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
@@ -47,7 +48,7 @@ class Case(TenantOwned):
     opened_at = models.DateTimeField()
     due_at = models.DateTimeField()
     escalations = models.PositiveSmallIntegerField(default=0)
-    escalated_to = models.CharField(max_length=40, default="", blank=True, help_text="A role of the chain.")
+    escalated_to = models.CharField(max_length=40, default="", blank=True, help_text="Whom the chain told last.")
     proposal_id = models.UUIDField(null=True)
     resolution = models.CharField(max_length=20, null=True)
     resolved_by = models.CharField(max_length=200, null=True)
@@ -175,6 +176,29 @@ class Runbook(TenantOwned):
         constraints = [
             models.UniqueConstraint(fields=["tenant", "tool", "error_class", "version"], name="qd_runbook_version"),
             models.CheckConstraint(condition=Q(version__gte=1), name="qd_runbook_counted"),
+        ]
+
+
+class Chain(TenantOwned):
+    """Whom a tenant's overdue cases are told to: one row a version, the newest counts; empty: everybody's default.
+
+    ``told`` are roles, ``user:NAME`` or ``owner``, ``after_minutes`` for each how long after the due date. Never
+    changed.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    version = models.PositiveIntegerField()
+    told = ArrayField(models.CharField(max_length=40))
+    after_minutes = ArrayField(models.IntegerField())
+    set_by = models.CharField(max_length=200)
+    set_at = models.DateTimeField()
+    reason = models.TextField(default="", blank=True)
+
+    class Meta:
+        db_table = "qd_case_chain"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "version"], name="qd_case_chain_version"),
+            models.CheckConstraint(condition=Q(version__gte=1), name="qd_case_chain_counted"),
         ]
 
 

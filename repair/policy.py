@@ -1,4 +1,4 @@
-"""What a tenant's policy says of cases: when they are due, who is told when nobody comes, who looks a second time.
+"""What a tenant's policy says of cases: when they are due, and who looks a second time.
 
 A tenant widens it in ``settings["repair"]``: {"due_hours": {"high": 1, …}, "second_person": "by_risk" | "always"};
 `settings.py` declares what may be said there.
@@ -15,9 +15,6 @@ from repair.settings import ALWAYS, BELOW_HOURS, DUE_HOURS
 from runtime.models import Tenant
 
 RISKS = ("high", "medium", "low")
-ESCALATION_MINUTES = 30
-# Who is told when a case is overdue: the owner's own chain, one link at a time. The last link stays told.
-CHAIN = ("oncall", "admin", "admin")
 ASK_AGAIN_SECONDS = 10
 _A_WORD = "A person's word stands for the tool's answer."
 

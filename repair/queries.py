@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 
+from repair.chains import escalation_of
 from repair.law import (
     COMPENSATE,
     KEEP_PENDING,
@@ -155,13 +156,14 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
     """Return one case as a list does, and with it what a person decides by.
 
     {…, confirmed [fact], doubts [fact], entries, proposals, moves [{resolution, permitted, why_not, second}], contract,
-    operation, run, step, concerned, lease, epochs, stale, chain, left, alike (a number), verification, runbook, now}. A
-    fact: {name, value, source, observed_at}. A doubt that a later certain fact of the same name ended is left out.
-    ``run`` names its workflow version and manifest; ``lease`` is that of the worker that runs the step now, None for
-    none; the contract's ``lookup`` says how its query is read. ``concerned`` are the steps on which a claim of a case
-    about a run takes a new epoch, each with its worker's lease; ``epochs`` and ``stale`` are then those of all of them.
-    ``chain`` are the step's newest events, oldest first, by which it got here; ``left`` is {deadline, attempts}: until
-    when the run may go on, and how many of its contract's attempts the step has not made. Raises NotFound. Verb
+    operation, run, step, concerned, lease, epochs, stale, chain, left, alike (a number), verification, escalation,
+    runbook, now}. A fact: {name, value, source, observed_at}. A doubt that a later certain fact of the same name ended
+    is left out. ``run`` names its workflow version and manifest; ``lease`` is that of the worker that runs the step
+    now, None for none; the contract's ``lookup`` says how its query is read. ``concerned`` are the steps on which a
+    claim of a case about a run takes a new epoch, each with its worker's lease; ``epochs`` and ``stale`` are then those
+    of all of them. ``chain`` are the step's newest events, oldest first, by which it got here; ``left`` is {deadline,
+    attempts}: until when the run may go on, and how many of its contract's attempts the step has not made.
+    ``escalation``: whom it goes up to, and when (:func:`repair.chains.escalation_of`). Raises NotFound. Verb
     ``repair.read``.
     """
     with reading(actor, READ) as tx:
@@ -183,6 +185,7 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
         case["alike"] = Case.objects.filter(fingerprint=case["fingerprint"]).exclude(state=RESOLVED).count() - 1
         add_subject(tx, case)
         case["moves"] = _moves(tx, actor, case)
+        case["escalation"] = escalation_of(case)
         case["runbook"] = runbook_for(case["tool"], case["error_class"])
         case["verification"] = verification(tx, case)
         case["now"] = now

@@ -19,6 +19,7 @@ from dashboard.pages.repair_diagnosis import diagnosis
 from dashboard.presenters import repair_ahead as ahead
 from dashboard.presenters import repairs as words
 from dashboard.presenters.markdown import markdown
+from dashboard.presenters.repair_chain import escalation
 from dashboard.presenters.repair_moves import lookup
 from repair import queries
 from repair.actions.claim import claim_case, hand_over_case, hands_over_others, release_case
@@ -140,6 +141,7 @@ def _show(
         "ahead": _ahead(actor, case) if mine else None,
         "history": words.history(case),
         "stays": words.stays_open(case),
+        "escalation": escalation(case),
         "epochs": words.epochs(case),
         "under_way": sum(one["status"] == "running" for one in case["concerned"]),
         "reference": words.reference_of(case),

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from dashboard.presenters import states
+from dashboard.presenters.repair_chain import link_word
 from dashboard.presenters.repair_moves import MOVE_OF
 from dashboard.presenters.told import told
 from repair.board import board as effects
@@ -171,6 +172,7 @@ def row(one: dict[str, Any]) -> dict[str, Any]:
         "kind_word": kind_word(one["kind"]),
         "state_word": STATE[one["state"]],
         "mark": mark(one["state"]),
+        "escalated_word": link_word(one["escalated_to"]) if one["escalated_to"] else "",
         "resolution_word": move_word(one, one["resolution"]) if one["resolution"] else "",
     }
 
@@ -285,6 +287,8 @@ def _detail(entry: dict[str, Any], case: dict[str, Any]) -> str:
         return f"{data['to']}, {epoch}" if data.get("to") else epoch
     if type == "answered":
         return f"{ANSWER[data['answer']]} · {data['seen_at']}"
+    if type == "escalated":
+        return link_word(data["to"])
     if type in ("proposed", "resolved"):
         return move_word(case, data["resolution"])
     if type == "reviewed":
@@ -360,8 +364,9 @@ def stays_open(case: dict[str, Any]) -> list[str]:
         rows.append(_("The run waits; what follows the step does not start."))
     if case["overdue"]:
         rows.append(_("It is overdue and stays on the first screen."))
-    else:
-        rows.append(_("When it is due and still open, it goes up the chain: on call, then an administrator."))
+    following = next((one for one in case["escalation"] if one["state"] == "next"), None)
+    if following is not None:
+        rows.append(_("While it is open, it goes up its chain; next: %(who)s.") % {"who": link_word(following["to"])})
     return rows
 
 

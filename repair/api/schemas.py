@@ -130,6 +130,33 @@ WRITE_RUNBOOK = shape(
     },
     closed=True,
 )
+_LINKS = many(
+    shape(
+        {
+            "to": {"type": "string", "maxLength": 40, "description": "A role, `user:NAME` of a member, or `owner`."},
+            "after_minutes": {"type": "integer", "minimum": 0, "description": "After the due date."},
+        }
+    )
+)
+CHAIN: dict[str, Any] = {
+    "version": {**COUNT, "description": "0: nobody set one."},
+    "links": _LINKS,
+    "default": {**_FLAG, "description": "The links are everybody's."},
+}
+CHAIN_SET = shape({**CHAIN, "set_by": maybe(TEXT), "set_at": maybe(TIME), "reason": TEXT})
+SET_CHAIN = shape(
+    {
+        "links": {**_LINKS, "description": "Each later than the one before; none: the default counts again."},
+        "expected_version": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 2**31 - 1,
+            "description": "0: nobody set one.",
+        },
+    },
+    {"reason": _REASON},
+    closed=True,
+)
 _FACT = shape({"name": TEXT, "value": ANY, "source": TEXT, "observed_at": TIME})
 _MOVE = shape({"resolution": TEXT, "permitted": _FLAG, "why_not": maybe(TEXT), "second": maybe(TEXT)})
 WHOLE = shape(
@@ -164,6 +191,7 @@ WHOLE = shape(
         "chain": many(OBJECT),
         "left": shape({"deadline": maybe(TIME), "attempts": maybe(COUNT)}),
         "alike": COUNT,
+        "escalation": many(shape({"to": TEXT, "at": TIME, "state": {"enum": ["told", "next", "later"]}})),
         "runbook": maybe(shape(RUNBOOK)),
         "verification": maybe(
             shape(

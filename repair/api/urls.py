@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from repair.api import bulk, runbooks, views
+from repair.api import bulk, chain, runbooks, views
 
 urlpatterns = [
     path("repairs/", views.Repairs.as_view()),
@@ -15,6 +15,8 @@ urlpatterns = [
     path("bulk-repairs/<str:bulk_id>/pause/", bulk.Pause.as_view()),
     path("bulk-repairs/<str:bulk_id>/resume/", bulk.GoOn.as_view()),
     path("bulk-repairs/<str:bulk_id>/abort/", bulk.Abort.as_view()),
+    path("escalation-chain/", chain.EscalationChain.as_view()),
+    path("escalation-chain/versions/", chain.ChainVersions.as_view()),
     path("runbooks/", runbooks.Runbooks.as_view()),
     path("runbooks/versions/", runbooks.Versions.as_view()),
     path("runs/<str:run_id>/effects/", views.RunEffects.as_view()),

@@ -40,6 +40,7 @@ GET,POST repairs/ | GET repairs/{repair_id}/ | POST repairs/{repair_id}/claim/ |
 POST repairs/{repair_id}/hand-over/ | POST repairs/{repair_id}/investigate/ | POST repairs/{repair_id}/propose/
 POST repairs/{repair_id}/review/ | POST repairs/{repair_id}/resolve/ | POST repairs/{repair_id}/keep-pending/
 GET repairs/{repair_id}/resume-preview/ | GET,POST runbooks/ | GET runbooks/versions/
+GET,POST escalation-chain/ | GET escalation-chain/versions/ | GET steps/{step_id}/rerun-preview/
 GET,POST bulk-repairs/ | GET bulk-repairs/{bulk_id}/ | POST bulk-repairs/{bulk_id}/order/
 POST bulk-repairs/{bulk_id}/review/ | POST bulk-repairs/{bulk_id}/pause/ | POST bulk-repairs/{bulk_id}/resume/
 POST bulk-repairs/{bulk_id}/abort/

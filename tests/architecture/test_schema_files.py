@@ -13,6 +13,7 @@ RELEASED = {
     "approval_reach.sql": "2e7d19678f026cb9133a961e803b69fc99a417f16e6ad1e589360a33ef3f46c7",
     "approvals.sql": "12be868640029f5d4d13e67daf2cf1438871126a19a8f13663157387b283c812",
     "approvals_people.sql": "ec099d8be1dd6cf3d8232cc739b3756b91151c75b94413abfb7bf6c0c02b1674",
+    "case_chain.sql": "29fb47a0ff9ffc25ccfc15ed5ac9e6860cdf6c195186140a2020dec8d756c229",
     "case_duties.sql": "c72bc2993ad9a501731941e0cc1882b75193e9e212cf892029a6f3f78a152800",
     "compensation.sql": "9970a89c954078c9f61fcd3b798bc1ec6e2568c393d619ab4955a5dc4d0ca3b6",
     "duty_walls.sql": "75cc91dfb788404dc1e1bb6efbe2ee66830ee24744595aa44fc6506c4135467f",

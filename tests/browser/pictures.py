@@ -51,6 +51,7 @@ PAGES = {
     "repair": ("oncall", "{case}"),
     "repairs-several": ("oncall", "/repairs/several/"),
     "runbooks": ("admin", "/repairs/runbooks/"),
+    "escalation": ("admin", "/repairs/escalation/"),
     "shift": ("oncall", "/repairs/shift/"),
     "workflows": ("integrator", "/workflows/"),
     "workflow": ("integrator", "/workflows/refund/"),

@@ -80,6 +80,7 @@ def pages(made: Scene) -> list[str]:
         "/repairs/several/?kind=by_hand",
         f"/repairs/several/{bulk['bulk_id']}/",
         "/repairs/runbooks/?tool=core.echo",
+        "/repairs/escalation/",
         f"/repairs/{case}/",
         f"/inbox/{request.id}/",
         "/workflows/",

@@ -54,6 +54,7 @@ def addresses(made: Scene) -> dict[str, set[str]]:
             "/repairs/?view=resolved",
             "/repairs/shift/",
             "/repairs/runbooks/",
+            "/repairs/escalation/",
             f"/inbox/{request.id}/",
             "/workflows/",
             "/workflows/trip/",

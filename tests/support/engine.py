@@ -143,7 +143,8 @@ def sweep(database: Any, tenant_id: uuid.UUID) -> None:
     """Delete a tenant's runs: what a test left half done or broken must not meet the duties of another test."""
     with past_every_guard(database) as connection:
         cases = ("qd_case_fact", "qd_case_entry", "qd_case_proposal", "qd_case")
-        for table in ("qd_runbook", "qd_case_bulk_item", "qd_case_bulk", *cases, "qd_step", "qd_operation", "qd_run"):
+        kept = ("qd_runbook", "qd_case_chain", "qd_case_bulk_item", "qd_case_bulk")
+        for table in (*kept, *cases, "qd_step", "qd_operation", "qd_run"):
             connection.execute(
                 sql.SQL("DELETE FROM {} WHERE tenant_id = %s").format(sql.Identifier(table)), [tenant_id]
             )

@@ -31,6 +31,11 @@ WHERE id = %s AND sent_at IS NULL AND attempts = %s;
 SELECT DISTINCT u.email FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
 WHERE m.ended_at IS NULL AND u.is_active AND u.email <> '' AND m.role = %s ORDER BY u.email LIMIT 100;
 
+-- name: addresses_of_member
+-- A member by name, who has an address.
+SELECT u.email FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+WHERE m.ended_at IS NULL AND u.is_active AND u.email <> '' AND u.username = %s;
+
 -- name: outbox_insert
 INSERT INTO qd_outbox (id, tenant_id, event_id, topic, payload, created_at, attempts) VALUES (%s, %s, %s, %s, %s::jsonb, %s, 0);
 
