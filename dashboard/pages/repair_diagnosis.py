@@ -6,6 +6,8 @@ from typing import Any
 
 from dashboard.pages import requests, run_tabs
 from dashboard.presenters import why, why_focus
+from dashboard.presenters.repairs import board
+from repair.queries import cases_of_run
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
@@ -15,10 +17,10 @@ from runtime.queries.runs import read_run
 
 
 def diagnosis(actor: Actor, case: dict[str, Any]) -> dict[str, Any] | None:
-    """Return {run, headline, focus, answers} for the case's step, or for what holds its run up; None without a run.
+    """Return {run, headline, focus, answers, board} for the case's step, or for what holds its run up; None: no run.
 
-    ``focus`` is the node that is asked about, None where nothing stands in the way. Who may not read runs or their
-    operations gets None.
+    ``focus`` is the node that is asked about, None where nothing stands in the way; ``board`` every effect of the run
+    with what became of it. Who may not read runs or their operations gets None.
     """
     if case["run_id"] is None or not (may(actor, v.RUN_READ) and may(actor, v.OPERATION_READ)):
         return None
@@ -26,9 +28,10 @@ def diagnosis(actor: Actor, case: dict[str, Any]) -> dict[str, Any] | None:
     blockers = why_focus.blockers(graph, graph["at"])
     nodes = {node["id"]: node for node in graph["nodes"]}
     focus = nodes.get(case["node"]) or (nodes.get(blockers[0].node) if blockers else None)
+    operations = run_parts.list_operations(actor=actor, run_id=run["id"])
     found: dict[str, Any] = {"run": run, "headline": why_focus.headline(run, blockers), "focus": focus, "answers": []}
+    found["board"] = board(operations, cases_of_run(actor=actor, run_id=run["id"]))
     if focus is not None:
-        operations = run_parts.list_operations(actor=actor, run_id=run["id"])
         asked = requests.of_run(actor, run["id"])
         context = {"run": run, "graph": graph, "now": graph["at"], "operations": operations, "requests": asked}
         found["answers"] = why.answer(run_tabs.facts(actor, context, focus))

@@ -183,7 +183,7 @@ def test_a_claim_and_the_reports_of_several_workers_come_one_after_the_other(fre
 
 
 def test_the_page_names_the_open_steps_and_the_line_of_each(desk, tenant):
-    _run_id, claimed, case_id = under_way(desk)
+    run_id, claimed, case_id = under_way(desk)
     reader = Reader(tenant, "oncall")
     page = reader.get(f"/repairs/{case_id}/")
     assert "Takes a new epoch on each of the 4 steps that are open" in page
@@ -194,6 +194,9 @@ def test_the_page_names_the_open_steps_and_the_line_of_each(desk, tenant):
     assert "The case is yours, and 4 steps have a new epoch." in page
     desk.report(claimed["pays"], "succeeded", operation_status="succeeded", external_ref="P-1")
     page = reader.get(f"/repairs/{case_id}/")
+    board = page[page.index("Every effect of the run") :]
+    assert f"pays:{run_id}" in board
+    assert "not known" in board
     line = page[page.index('aria-label="Who owned it when"') :]
     for node in ("reads", "pays", "last", "ask"):
         assert f'<span class="mono">{node}</span>' in line
