@@ -56,7 +56,7 @@ def _add_steps(tx: Tx, case: dict[str, Any]) -> None:
 
 def _stale(run_id: uuid.UUID, **of: Any) -> list[dict[str, Any]]:
     rows = Event.objects.filter(run_id=run_id, type="STALE_SUBMIT", **of).order_by("seq")
-    return list(rows.values("seq", "payload", "occurred_at")[:MOST_EVENTS])
+    return [dict(row) for row in rows.values("seq", "payload", "occurred_at")[:MOST_EVENTS]]
 
 
 def _run(run_id: uuid.UUID) -> dict[str, Any] | None:

@@ -21,6 +21,9 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError
 from runtime.queries.people import list_members
 
+# Rows beyond those that are filled; more come when these are set.
+MOST_BLANK = 3
+
 
 @page(READ, section="repairs", methods=("GET", "HEAD", "POST"))
 def escalation(request: HttpRequest, actor: Actor) -> HttpResponse:
@@ -40,7 +43,7 @@ def escalation(request: HttpRequest, actor: Actor) -> HttpResponse:
         "crumbs": [(_("Repairs"), reverse("repairs")), (_("Escalation"), None)],
         "chain": chain,
         "links": links(chain["links"]),
-        "rows": [*rows, *[blank] * (MOST_LINKS - len(rows))],
+        "rows": [*rows, *[blank] * min(MOST_BLANK, MOST_LINKS - len(rows))],
         "versions": [{**one, "links": links(one["links"])} for one in chain_versions(actor=actor)],
         "names": _names(actor),
         "problem": problem,

@@ -72,11 +72,21 @@ def step_verb(request: HttpRequest, actor: Actor, step_id: str, verb: str) -> Ht
         url=reverse("step-verb", args=[step["id"], verb]),
         back=f"{reverse('run', args=[step['run_id']])}?step={step['node']}",
         required=verb == "mark-successed",
-        ahead=preview_force(actor=actor, step_id=step["id"]) if verb == "mark-successed" else None,
-        again=preview_rerun(actor=actor, step_id=step["id"]) if verb == "rerun" else None,
+        ahead=_titled(context["graph"], preview_force(actor=actor, step_id=step["id"]))
+        if verb == "mark-successed"
+        else None,
+        again=_titled(context["graph"], preview_rerun(actor=actor, step_id=step["id"])) if verb == "rerun" else None,
     )
     action = STEP_ACTIONS[verb]
     return _dialog(request, actor, context, lambda **asked: action(actor=actor, step_id=step["id"], **asked))
+
+
+def _titled(graph: dict[str, Any], preview: dict[str, Any]) -> dict[str, Any]:
+    """Return a preview with its nodes under the titles that the page shows."""
+    titles = {one["id"]: one["title"] for one in graph["nodes"]}
+    lists = ("starts", "may_start", "runs", "may_run", "ended", "reused")
+    named = {name: [titles.get(one, one) for one in preview[name]] for name in lists if name in preview}
+    return {**preview, **named}
 
 
 @page(v.RUN_READ, section="runs", methods=("GET", "HEAD", "POST"))

@@ -33,8 +33,10 @@ def preview_rerun(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
         behind = [] if run.ended or step.superseded or step.undoes else affected(run, step.node)
         nodes = {run.steps[name].id: name for name in behind} | {step.id: step.node}
         rows = Operation.objects.filter(run_id=run.id, step_id__in=nodes, status__in=OPEN).order_by("id")
+        names = ("id", "business_key", "status")
         still = [
-            {"node": nodes[row.pop("step_id")], **row} for row in rows.values("id", "step_id", "business_key", "status")
+            {"node": nodes[row["step_id"]], **{name: row[name] for name in names}}
+            for row in rows.values("step_id", "id", "business_key", "status")
         ]
     why_not = _why_not(run, step, [run.steps[name] for name in behind], still)
     ahead = foresee(run, step, same_execution=False) if why_not is None else Foresight(NOTHING)

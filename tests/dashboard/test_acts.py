@@ -99,6 +99,7 @@ def test_forcing_says_what_follows_which_attempt_ends_and_who_has_to_agree(made,
     assert f"Attempt {claimed.attempt} runs under epoch {claimed.owner_epoch}." in page
     assert "Runs from there on: tell, file" in page
     assert "A second person is needed" in page
+    assert "Ask another admin" in page, "the button says what it does: nothing is marked by it yet"
     filled = {**admin.form(page), "reason": "seen", "typed": str(claimed.step_id)[-6:], "checked": "on"}
     admin.post(address, {**filled, "no_evidence": "on"})
     assert "Another admin was asked to agree" in admin.get(f"/runs/{run_id}/")

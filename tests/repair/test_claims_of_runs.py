@@ -122,6 +122,17 @@ def test_a_standstill_is_claimed_with_all_its_steps_and_a_finished_run_with_none
     assert desk.read(opened["case_id"])["concerned"] == []
 
 
+def test_who_is_asked_may_still_decide_and_the_run_goes_on(desk):
+    run_id = desk.ask()
+    request = desk.pending(run_id)
+    opened = open_case(actor=desk.oncall, run_id=run_id, step_id=None, reason="the payee looks odd")
+    assert "ask" in claim_case(actor=desk.oncall, case_id=uuid.UUID(opened["case_id"]))["fenced"]
+    desk.decide(request)
+    desk.work()
+    assert desk.run(run_id).status == "completed"
+    sound(desk, run_id)
+
+
 def test_a_cancelled_runs_steps_end_with_the_claim(desk):
     run_id, claimed, case_id = under_way(desk)
     cancel_run(actor=desk.actor, run_id=run_id, reason="no longer wanted", expected_version=None)
