@@ -33,10 +33,9 @@ def preview_rerun(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
         behind = [] if run.ended or step.superseded or step.undoes else affected(run, step.node)
         nodes = {run.steps[name].id: name for name in behind} | {step.id: step.node}
         rows = Operation.objects.filter(run_id=run.id, step_id__in=nodes, status__in=OPEN).order_by("id")
-        names = ("id", "business_key", "status")
         still = [
-            {"node": nodes[row["step_id"]], **{name: row[name] for name in names}}
-            for row in rows.values("step_id", "id", "business_key", "status")
+            {"id": key, "node": nodes[owner], "business_key": business_key, "status": status}
+            for key, owner, business_key, status in rows.values_list("id", "step_id", "business_key", "status")
         ]
     why_not = _why_not(run, step, [run.steps[name] for name in behind], still)
     ahead = foresee(run, step, same_execution=False) if why_not is None else Foresight(NOTHING)
