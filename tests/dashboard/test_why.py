@@ -259,8 +259,8 @@ def call(
     return why.Facts(
         run={"paused": False, "deadline": None, "cancel_requested": False, "finished_at": None}, node=node,
         graph={"nodes": [node], "edges": []}, events=[], created=None, attempts=[],
-        operations=[operation] if operation is not None else [], checkpoint=None, requests=[], stops=[], now=NOW, writes=writes,
-        served=served,
+        operations=[operation] if operation is not None else [], checkpoint=None, requests=[], stops=[], now=NOW,
+        writes=writes, served=served,
     )  # fmt: skip
 
 
@@ -285,7 +285,14 @@ def test_a_writing_call_that_was_not_sent_yet_is_not_said_to_have_no_effect(know
 
 @pytest.mark.req("B11.1")
 def test_an_effect_that_is_being_undone_is_known():
-    effect = {"status": "compensating", "sends": 1, "tool": "pay@1", "sent_at": NOW, "business_key": "k"}
+    effect = {
+        "status": "compensating",
+        "sends": 1,
+        "tool": "pay@1",
+        "sent_at": NOW,
+        "business_key": "k",
+        "external_ref": "",
+    }
     found = said(call("succeeded", operation=effect))["Can it have had an effect outside?"]
     assert found == ("yes", "It had one, and that is being undone.")
 
