@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 from django.apps import apps
@@ -27,6 +27,7 @@ Policies: TypeAlias = tuple[tuple[str, str], ...]
 
 _bound: dict[tuple[uuid.UUID, Policies], uuid.UUID] = {}
 _pools: dict[uuid.UUID, Mapping[str, str]] = {}
+_scopes: dict[uuid.UUID, dict[str, list[str]]] = {}
 
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -115,14 +116,29 @@ def tool_pools(tx: Tx, workflow_version_id: uuid.UUID, plan: Plan) -> Mapping[st
     """Return the pools that tools of a workflow ask for in their contracts, by reference; versions never change."""
     found = _pools.get(workflow_version_id)
     if found is None:
-        names, numbers = zip(*map(split_reference, sorted(plan.tools)), strict=True) if plan.tools else ((), ())
-        rows = tx.rows("tools_by_name", (list(names), list(numbers)))
-        pools = {f"{row[1]}@{row[2]}": orjson.loads(bytes(row[3])).get("pool", "default") for row in rows}
+        pools = {tool: one.get("pool", "default") for tool, one in _contracts(tx, plan).items()}
         found = {tool: pool for tool, pool in pools.items() if pool != "default"}
         if len(_pools) > 4096:
             _pools.clear()
         _pools[workflow_version_id] = found
     return found
+
+
+def tool_scopes(tx: Tx, workflow_version_id: uuid.UUID, plan: Plan) -> dict[str, list[str]]:
+    """Return the scopes that tools of a workflow ask for in their contracts, by reference; versions never change."""
+    found = _scopes.get(workflow_version_id)
+    if found is None:
+        found = {tool: one.get("scopes", []) for tool, one in _contracts(tx, plan).items()}
+        if len(_scopes) > 4096:
+            _scopes.clear()
+        _scopes[workflow_version_id] = found
+    return found
+
+
+def _contracts(tx: Tx, plan: Plan) -> dict[str, dict[str, Any]]:
+    names, numbers = zip(*map(split_reference, sorted(plan.tools)), strict=True) if plan.tools else ((), ())
+    rows = tx.rows("tools_by_name", (list(names), list(numbers)))
+    return {f"{row[1]}@{row[2]}": orjson.loads(bytes(row[3])) for row in rows}
 
 
 def _pending(tx: Tx, bound_to: tuple[uuid.UUID, Policies], manifest_id: uuid.UUID) -> None:

@@ -14,11 +14,14 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
+
 from runtime.access import verbs as v
 from runtime.actions.acting import Act, insist, permit
 from runtime.actions.base import WORK_CHANNEL, check_reason, frame, step_answer
 from runtime.actions.manifests import clock_and_policies, manifest_of, tool_pools
 from runtime.actions.starting import Draft, insert_runs, start_run
+from runtime.actions.terms import check_terms
 from runtime.graph.readiness import descendants
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
@@ -29,13 +32,17 @@ from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState, StepState
 
 
-def new_run(*, actor: Actor, task_id: uuid.UUID, reason: str = "") -> dict[str, Any]:
-    """Start a fresh run of a task: nothing is adopted.
+def new_run(
+    *, actor: Actor, task_id: uuid.UUID, reason: str = "", budget: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Start a fresh run of a task: nothing is adopted. ``budget`` is this run's own, in place of the task's (C4.10).
 
     Returns {task_id, run_id, rerun_of, status, adopts}. Raises Conflict while a run of the task is open or its
-    deadline has passed, NotFound, PermissionDenied.
+    deadline has passed, NotFound, BadInput, PermissionDenied.
     """
-    return _another(actor, task_id, reason, adopt=False)
+    if budget is not None:
+        check_terms({"budget": budget})
+    return _another(actor, task_id, reason, adopt=False, budget=budget)
 
 
 def rerun_task(*, actor: Actor, task_id: uuid.UUID, reason: str) -> dict[str, Any]:
@@ -43,13 +50,15 @@ def rerun_task(*, actor: Actor, task_id: uuid.UUID, reason: str) -> dict[str, An
     return _another(actor, task_id, reason, adopt=True)
 
 
-def _another(actor: Actor, task_id: uuid.UUID, reason: str, *, adopt: bool) -> dict[str, Any]:
+def _another(
+    actor: Actor, task_id: uuid.UUID, reason: str, *, adopt: bool, budget: dict[str, Any] | None = None
+) -> dict[str, Any]:
     text = check_reason(reason)
     permit(actor, v.RUN_CREATE, "workflow_of_task", task_id)
 
     def once() -> dict[str, Any]:
         with frame(actor) as unit:
-            return _answer(*_start(unit, actor, task_id, text, adopt=adopt))
+            return _answer(*_start(unit, actor, task_id, text, adopt=adopt, budget=budget))
 
     return insist(once)
 
@@ -86,12 +95,13 @@ def _start(
     of: RunState | None = None,
     without: set[str] | None = None,
     step: StepState | None = None,
+    budget: dict[str, Any] | None = None,
 ) -> tuple[RunState, uuid.UUID, list[str]]:
     tx = unit.tx
     task = tx.one("lock_task_for_run", (task_id,))
     if task is None:
         raise NotFound("There is no task of that id in this tenant.")
-    _, version_id, priority, pool, deadline, timeout, spec_sha256 = task
+    _, version_id, priority, pool, deadline, timeout, spec_sha256, tasks_budget = task
     latest = tx.one("latest_run_of_task", (task_id,))
     assert latest is not None
     if latest[1] not in law.RUN_ENDED:
@@ -116,10 +126,12 @@ def _start(
         priority=priority,
         pool=pool,
         pools=tool_pools(unit.tx, version_id, plan),
+        parent=latest[2],
+        budget=orjson.loads(tasks_budget) if budget is None else budget,
     )
     adopts = _adoptable(unit, source, draft, without or set()) if adopt else []
     run = start_run(unit, actor, draft, now, rerun_of=source, adopts=adopts, reason=reason or None)
-    insert_runs(unit, [run], rerun_of=source)
+    insert_runs(unit, [run], [draft], rerun_of=source)
     unit.flush()
     tx.notify(WORK_CHANNEL)
     audit.record(

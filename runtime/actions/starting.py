@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import orjson
 
 from runtime.graph.plan import Plan
 from runtime.graph.propagate import begin, settle
@@ -20,7 +22,10 @@ from runtime.store.arrays import arrays
 
 @dataclass(slots=True)
 class Draft:
-    """What a new run is made from; ``pools`` are those that tools ask for, before the task's own."""
+    """What a new run is made from; ``pools`` are those that tools ask for, before the task's own.
+
+    ``parent`` is the run that submitted the task, ``budget`` what this run may use (C1.2).
+    """
 
     task_id: uuid.UUID
     run_id: uuid.UUID
@@ -34,6 +39,8 @@ class Draft:
     pool: str = "default"
     scheduled_at: datetime | None = None
     pools: Mapping[str, str] = field(default_factory=dict)
+    parent: uuid.UUID | None = None
+    budget: Mapping[str, Any] = field(default_factory=dict)
 
 
 def start_run(
@@ -59,6 +66,10 @@ def start_run(
     payload: dict[str, Any] = {"task_id": str(draft.task_id), "rerun_of": str(rerun_of) if rerun_of else None}
     if adopts:
         payload["adopts"] = adopts
+    if draft.parent is not None:
+        payload["parent"] = str(draft.parent)
+    if draft.budget:
+        payload["budget"] = dict(draft.budget)
     note(
         run,
         "RUN_CREATED",
@@ -85,15 +96,18 @@ def new_step(run: RunState, node: Any, pool: str, priority: int, execution_versi
     )  # fmt: skip
 
 
-def insert_runs(unit: Frame, runs: list[RunState], rerun_of: uuid.UUID | None = None) -> None:
-    """Insert the rows of fresh runs as they stand after their first moves."""
+def insert_runs(
+    unit: Frame, runs: Sequence[RunState], drafts: Sequence[Draft], rerun_of: uuid.UUID | None = None
+) -> None:
+    """Insert the rows of fresh runs, each made from the draft at its place, as they stand after their first moves."""
     rows = [
         (
             r.id, r.task_id, r.workflow_version_id, r.manifest_id, rerun_of, None, r.id, r.status, r.version, r.seq,
             r.priority, r.deadline, r.n_steps, r.n_open, r.n_live, r.n_timer, r.n_hold_approval, r.n_hold_external,
-            r.n_unknown, r.n_bad, r.n_open_operations, r.created_at, r.started_at, r.finished_at,
+            r.n_unknown, r.n_bad, r.n_open_operations, r.created_at, r.started_at, r.finished_at, d.parent,
+            orjson.dumps(dict(d.budget)).decode() if d.budget else None,
         )
-        for r in runs
+        for r, d in zip(runs, drafts, strict=True)
     ]  # fmt: skip
     if rows:
-        unit.tx.send("insert_runs", (unit.tx.tenant_id, *arrays("uuuuuuusiliziiiiiiiiizzz", rows)))
+        unit.tx.send("insert_runs", (unit.tx.tenant_id, *arrays("uuuuuuusiliziiiiiiiiizzzus", rows)))

@@ -13,12 +13,13 @@ import orjson
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.admission import check_tenant
+from runtime.actions.attributes import check_capabilities, check_parent, check_success
 from runtime.actions.base import WORK_CHANNEL, frame
 from runtime.actions.manifests import Policies, clock_and_policies, manifest_of, tool_pools
 from runtime.actions.references import keep_references
 from runtime.actions.sessions import check_owner
 from runtime.actions.starting import Draft, insert_runs, start_run
-from runtime.actions.terms import check_terms
+from runtime.actions.terms import TERMS, check_terms
 from runtime.graph.inputs import check_input
 from runtime.graph.plan import Plan
 from runtime.journal import audit
@@ -55,6 +56,7 @@ class SubmitRequest:
     data_time: datetime | None = None
     deadline: datetime | None = None
     budget: dict[str, Any] = field(default_factory=dict)
+    parent: uuid.UUID | None = None
 
     def payload_sha256(self) -> bytes:
         """Return the digest that a request key is bound to (C2.2): all that was asked for, without the key."""
@@ -65,6 +67,8 @@ class SubmitRequest:
                     self.workflow, self.version, self.input, self.goal, self.name, self.priority, self.pool, self.agent,
                     self.session, self.scope, self.success, self.retry, self.timeout, self.budget,
                     *[t.isoformat() if t else None for t in times],
+                    # Last, and only where it is named: keys given out before there were parents stay what they are.
+                    *([str(self.parent)] if self.parent else []),
                 ]
             )
         )  # fmt: skip
@@ -119,6 +123,7 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
                     answers[index] = _again(request, known)
                 else:
                     check_owner(actor, owners.get(request.session or ""))
+                    check_parent(unit.tx, actor, request.parent)
                     drafts[index] = _draft(unit, request, now, found, policies)
             except QuarterdeckError as problem:
                 answers[index] = problem
@@ -127,7 +132,7 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
         inserted = _insert_tasks(unit, actor, [(drafts[i], requests[i]) for i in ordered], now)
         fresh = {i: d for i, d in drafts.items() if d.task_id in inserted}
         runs = [start_run(unit, actor, draft, now) for draft in fresh.values()]
-        insert_runs(unit, runs)
+        insert_runs(unit, runs, list(fresh.values()))
         unit.flush()
         for index, draft in fresh.items():
             answers[index] = Accepted(draft.task_id, draft.run_id)
@@ -156,6 +161,8 @@ def _draft(
     version_id, _number, spec_sha256, _workflow_id = found
     plan = unit.plan_of(unit.tx, version_id)
     _check(request, plan)
+    check_success(unit.tx, request.success, plan)
+    check_capabilities(unit.tx, request.scope, version_id, plan)
     check_tenant(unit.tx, request.priority, len(plan.roots))
     body = canonical_bytes(request.input)
     if b'"artifact_id"' in body:
@@ -177,6 +184,8 @@ def _draft(
         pool=request.pool,
         scheduled_at=request.scheduled_at,
         pools=tool_pools(unit.tx, version_id, plan),
+        parent=request.parent,
+        budget=request.budget,
     )
 
 
@@ -194,19 +203,9 @@ def _check(request: SubmitRequest, plan: Plan) -> None:
         raise BadInput("priority lies between -100 and 100.", where="/priority")
     if request.timeout is not None and not 0 < request.timeout <= 10 * 365 * 86400:
         raise BadInput("timeout is a positive number of seconds, at most ten years.", where="/timeout")
-    _check_scope(request.scope)
-    check_terms({"retry": request.retry, "success": request.success, "budget": request.budget})
+    check_terms({name: getattr(request, name) for name in TERMS})
     for name in ("goal", "name", "agent", "pool", "session", "request_key", "workflow"):
         _check_text(name, getattr(request, name))
-
-
-def _check_scope(scope: dict[str, Any]) -> None:
-    """``tools`` (name or name@version) and ``scopes`` bound what the task's steps may call (A4.1, C3.2)."""
-    for name in ("tools", "scopes"):
-        value = scope.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) and len(one) <= 200 for one in value):
-            mend = 'Write for example {"tools": ["shop.payments"], "scopes": ["orders.read"]}.'
-            raise BadInput(f"scope.{name} is a list of texts.", where=f"/scope/{name}", remediation=mend)
 
 
 def _check_text(name: str, value: str | None) -> None:

@@ -35,6 +35,47 @@ CALLBACK_BODY: dict[str, Any] = {
         "message": {"type": "string", "maxLength": 2000},
     },
 }
+_OBJECT: dict[str, Any] = {"type": "object"}
+# What a run keeps of its making, and what became of its task's criterion (C1.2, A4.1).
+RUN_KEEPS: dict[str, Any] = {
+    "trace_id": _ID,
+    "request_sha256": {**_TEXT, "description": "Of all that was asked for when the task was submitted."},
+    "tools": {"type": "object", "additionalProperties": _TEXT, "description": "name@version: hash of its contract."},
+    "scope": {**_OBJECT, "description": "What the task permits its runs to call."},
+    "budget": {**_OBJECT, "description": "What the run may use; empty for no bound."},
+    "budget_used": {
+        "type": "object",
+        "properties": {"calls": {"type": "integer"}, "effects": {"type": "integer"}},
+        "description": "How much of what the budget bounds was used.",
+    },
+    "success": {
+        "anyOf": [
+            {
+                "type": "object",
+                "required": ["status", "criterion", "verifier", "evidence", "missing", "outcome"],
+                "properties": {
+                    "status": {"enum": ["met", "not_met", "undecided"]},
+                    "criterion": _MAYBE_TEXT,
+                    "verifier": _MAYBE_TEXT,
+                    "evidence": _TEXTS,
+                    "missing": {**_TEXTS, "description": "Kinds of evidence that the Outcome does not cite."},
+                    "outcome": {"anyOf": [_OBJECT, {"type": "null"}]},
+                },
+            },
+            {"type": "null"},
+        ],
+        "description": "Whether the task's criterion is met, by the Outcomes there are now; null without one.",
+    },
+    "children": {
+        "type": "array",
+        "description": "The newest runs of tasks that this run submitted; GET runs/?parent= lists them all.",
+        "items": {
+            "type": "object",
+            "properties": {"id": _ID, "task_id": _ID, "status": _TEXT, "workflow": _TEXT, "name": _TEXT},
+        },
+    },
+    "children_more": _FLAG,
+}
 _HASH: dict[str, Any] = {
     "type": "string",
     "pattern": "^[0-9a-f]{64}$",

@@ -75,12 +75,12 @@ TASK_BODY = shape(
         "pool": _text(60, 1),
         "agent": _text(200),
         "session": {**_text(200, 1), "description": "The key of a session this task is attached to."},
-        "scope": {"type": "object", "description": "What the task may do."},
         **TERMS,
         "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 315_360_000, "description": "Seconds."},
         "scheduled_at": {**TIME, "description": "Not before this time."},
         "data_time": {**TIME, "description": "The business time of the data."},
         "deadline": TIME,
+        "parent": {**ID, "description": "The run that submits this task."},
     },
     closed=True,
 )
@@ -102,7 +102,7 @@ FORCE_BODY = shape(
     {"evidence": {**_text(2000), "description": "What shows that it succeeded; left out or empty: there is none."}},
     closed=True,
 )
-NEW_RUN_BODY = shape({}, {"reason": _REASON}, closed=True)
+NEW_RUN_BODY = shape({}, {"reason": _REASON, "budget": TERMS["budget"]}, closed=True)
 OUTCOME_BODY = shape(
     {
         "run_id": ID,
@@ -197,6 +197,7 @@ RUN_LISTED = shape(
         "paused": FLAG,
         "cancel_requested": FLAG,
         "rerun_of": maybe(ID),
+        "parent": maybe(ID),
         "deadline": maybe(TIME),
         "created_at": TIME,
         "started_at": maybe(TIME),
@@ -270,13 +271,7 @@ def components() -> dict[str, Any]:
             },
         ),
         "Accepted": shape(
-            {
-                "task_id": ID,
-                "run_id": ID,
-                "status": {"const": "accepted"},
-                "replayed": FLAG,
-                "links": _LINKS,
-            }
+            {"task_id": ID, "run_id": ID, "status": {"const": "accepted"}, "replayed": FLAG, "links": _LINKS}
         ),
         "BulkAnswer": shape({"items": many(OBJECT), "accepted": COUNT, "refused": COUNT}),
         "TaskListed": shape(_TASK_LISTED),
@@ -285,7 +280,10 @@ def components() -> dict[str, Any]:
             {"input": {"description": "Only with payload.read."}, "state": OBJECT},
         ),
         "RunListed": RUN_LISTED,
-        "Run": {**RUN_LISTED, "properties": {**RUN_LISTED["properties"], "links": _LINKS, "trace_id": ID, **_OUTPUT}},
+        "Run": {
+            **RUN_LISTED,
+            "properties": {**RUN_LISTED["properties"], "links": _LINKS, **part_schemas.RUN_KEEPS, **_OUTPUT},
+        },
         "RunAnswer": shape({"run_id": ID, "status": _RUN_STATUS, "version": COUNT}),
         "RecoveryPoint": shape(
             {

@@ -101,6 +101,8 @@ class Run(TenantOwned):
     manifest = models.ForeignKey(Manifest, on_delete=models.PROTECT, related_name="+", db_index=False)
     rerun_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="reruns")
     parent_step_id = models.UUIDField(null=True)
+    parent_id = models.UUIDField(null=True, help_text="The run that submitted its task.")
+    budget = models.JSONField(null=True, help_text="What it may use: calls, effects; null for no bound.")
     trace_id = models.UUIDField()
     status = models.CharField(max_length=20, default="accepted")
     reason = models.CharField(max_length=200, default="", blank=True)
@@ -158,6 +160,7 @@ class Run(TenantOwned):
                 condition=Q(status__in=["partially_completed", "failed", "cancelled"]),
             ),
             models.Index(F("tenant"), F("created_at").desc(), name="qd_run_bad", condition=Q(n_bad__gt=0)),
+            models.Index(F("parent_id"), F("id").desc(), name="qd_run_children", condition=Q(parent_id__isnull=False)),
             models.Index(
                 F("cancel_by"), name="qd_run_cancel_by", condition=Q(cancel_by__isnull=False) & ~Q(status__in=RUN_ENDED)
             ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import orjson
 from django.db.models import Exists, OuterRef, Q
 
 from runtime.access import verbs as v
@@ -18,6 +19,7 @@ from runtime.machine.law import RUN_ENDED
 from runtime.models import Operation, Run, Step
 from runtime.queries.base import COUNT_BOUND, Page, content, cursor_of, found, hexed, parsed, position_of, reading
 from runtime.queries.steps import present_step
+from runtime.queries.success import success_of
 from runtime.store.tx import Tx
 
 COUNTERS = {
@@ -31,6 +33,8 @@ COUNTERS = {
     "bad": "n_bad",
     "open_operations": "n_open_operations",
 }
+# The newest runs it submitted that are told with a run.
+CHILDREN = 20
 # As many as the overview looks at when it counts failures by class.
 ERROR_WINDOW = 2_000
 _LISTED = [
@@ -48,6 +52,7 @@ _LISTED = [
     "started_at",
     "finished_at",
     "rerun_of_id",
+    "parent_id",
     "workflow_version__number",
     "task__workflow_name",
     "task__name",
@@ -61,6 +66,7 @@ def list_runs(
     status: Sequence[str] = (),
     workflow: str | None = None,
     task_id: uuid.UUID | None = None,
+    parent: uuid.UUID | None = None,
     created_from: datetime | None = None,
     created_before: datetime | None = None,
     error_class: str | None = None,
@@ -86,6 +92,8 @@ def list_runs(
             rows = rows.filter(task__workflow_name=workflow)
         if task_id is not None:
             rows = rows.filter(task_id=task_id)
+        if parent is not None:
+            rows = rows.filter(parent_id=parent)
         if created_from is not None:
             rows = rows.filter(created_at__gte=created_from)
         if created_before is not None:
@@ -126,7 +134,7 @@ def _present_listed(row: dict[str, Any]) -> dict[str, Any]:
     row["workflow"] = row.pop("task__workflow_name")
     row["workflow_version"] = row.pop("workflow_version__number")
     row["name"] = row.pop("task__name")
-    row["rerun_of"] = row.pop("rerun_of_id")
+    row["rerun_of"], row["parent"] = row.pop("rerun_of_id"), row.pop("parent_id")
     row["counts"] = {name: row.pop(column) for name, column in COUNTERS.items()}
     return row
 
@@ -148,10 +156,13 @@ def read_run(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
 
     Of a completed run of a workflow with an ``output`` also ``output_sha256`` and ``output_artifact_id``, or
     ``output_error``; the ``output`` itself only with ``payload.read`` (A9.8), while its artifact is kept, and up to the
-    size of a step's output that is kept inline.
+    size of a step's output that is kept inline. ``children`` are the newest runs of tasks that this run submitted,
+    ``children_more`` says whether there are more.
     """
     with reading(actor, v.RUN_READ) as tx:
         run = run_in(tx, run_id)
+        children = tx.dicts("read_children", {"run": run_id, "limit": CHILDREN + 1})
+        run |= {"children": children[:CHILDREN], "children_more": len(children) > CHILDREN}
         if run["status"] in ("completed", "partially_completed"):
             run |= _output(tx, run_id, shown=may(actor, v.PAYLOAD_READ))
         return run
@@ -169,7 +180,12 @@ def _output(tx: Tx, run_id: uuid.UUID, *, shown: bool) -> dict[str, Any]:
 
 
 def run_in(tx: Tx, run_id: uuid.UUID) -> dict[str, Any]:
-    """Return one run inside an open transaction; for reads that need more of the same moment."""
+    """Return one run inside an open transaction; for reads that need more of the same moment.
+
+    What it keeps of its making (C1.2): ``request_sha256``, the tools' versions with their contracts' hashes, ``scope``
+    (what its task permits), ``budget`` and what is used of it, ``parent``. ``success`` says whether the task's
+    criterion is met (``queries.success``); None without one.
+    """
     rows = tx.dicts("read_run", (run_id,))
     row = found(rows[0] if rows else None, "run")
     return {
@@ -190,7 +206,13 @@ def run_in(tx: Tx, run_id: uuid.UUID) -> dict[str, Any]:
         "cancel_requested": row["cancel_requested"],
         "attention": parsed(row["attention"]),
         "rerun_of": row["rerun_of_id"],
+        "parent": row["parent_id"],
         "parent_step_id": row["parent_step_id"],
+        "request_sha256": hexed(row["payload_sha256"]),
+        "tools": orjson.loads(row["tools"]),
+        "scope": orjson.loads(row["scope"]),
+        **_budget(tx, run_id, orjson.loads(row["budget"]) if row["budget"] else {}),
+        "success": success_of(tx, [run_id]).get(run_id),
         "trace_id": row["trace_id"],
         "created_by": row["created_by"],
         "deadline": row["deadline"],
@@ -199,6 +221,24 @@ def run_in(tx: Tx, run_id: uuid.UUID) -> dict[str, Any]:
         "finished_at": row["finished_at"],
         "counts": {name: row[column] for name, column in COUNTERS.items()},
     }
+
+
+def _budget(tx: Tx, run_id: uuid.UUID, budget: dict[str, Any]) -> dict[str, Any]:
+    """Return {budget, budget_used}: the second says how much of what is bounded was used."""
+    used = {}
+    for name in ("calls", "effects"):
+        if name in budget:
+            row = tx.one(f"{name}_of_runs", ([run_id],))
+            used[name] = row[1] if row is not None else 0
+    return {"budget": budget, "budget_used": used}
+
+
+def success_of_runs(*, actor: Actor, run_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:
+    """Return what :func:`runtime.queries.success.success_of` says of a page of runs. Verb ``run.read``."""
+    if not run_ids:
+        return {}
+    with reading(actor, v.RUN_READ) as tx:
+        return success_of(tx, run_ids)
 
 
 def read_events(*, actor: Actor, run_id: uuid.UUID, after: int = 0, limit: int = 500) -> dict[str, Any]:

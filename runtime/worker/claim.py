@@ -19,6 +19,7 @@ from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import Array, arrays
 from runtime.store.columns import STEP
 from runtime.store.tx import Tx, plain_rows, tenant_tx
+from runtime.worker.budgets import count_calls
 from runtime.worker.gates import Gates, note_parked, park_steps
 from runtime.worker.onward import Room
 from runtime.worker.session import mark_of
@@ -228,6 +229,7 @@ class Claimer:
         self._read_answers(tx, claimed)
         self._read_tries(tx, claimed)
         self._read_signals(tx, claimed)
+        count_calls(tx, claimed)
         while len(self._facts) > _MAX_FACTS:
             self._facts.popitem(last=False)
 

@@ -28,7 +28,7 @@ from runtime.tools.present import present_of
 from runtime.tools.redact import redact
 from runtime.tools.registry import RegisteredTool
 from runtime.tools.retry import may_retry, next_delay
-from runtime.worker.permits import refused_by_policy, refused_by_scope
+from runtime.worker.permits import refused_by_budget, refused_by_policy, refused_by_scope
 from runtime.worker.work import Claimed, Report
 
 _rng = random.Random()
@@ -177,6 +177,8 @@ def _prepare(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Repo
         report = Report(claimed, "succeeded", output=offer.output, output_sha256=offer.output_sha256)
         report.input_sha256, report.adopted_from = input_sha256, offer.run_id
         return report
+    if (spent := refused_by_budget(claimed)) is not None:
+        return failed(claimed, "budget", spent[1], code=spent[0], sent=False)
     prepared = Prepared(claimed, tool, arguments, data, input_sha256, context)
     if (present := present_of(tool.contract)) is not None:
         prepared.reader = tool_of(present.tool)

@@ -19,6 +19,7 @@ from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx, tenant_tx
 from runtime.worker import stops
+from runtime.worker.budgets import within_effects
 from runtime.worker.execute import Prepared, failed
 from runtime.worker.gates import serial_of
 from runtime.worker.work import Report
@@ -46,9 +47,10 @@ def intend(tenant_id: uuid.UUID, prepared: list[Prepared]) -> tuple[list[Prepare
                 willing.append(item)
             else:
                 reports.append(refusal)
-        going, answers = _let_through(tx, willing, reports)
+        # Nobody is asked to agree to what the budget refuses anyway.
+        going, answers = _let_through(tx, within_effects(tx, willing, reports, together=False), reports)
         # By the arguments that are sent: a person may have edited the call, and so the state that it writes.
-        going = _one_writer(frame, going, reports)
+        going = within_effects(tx, _one_writer(frame, going, reports), reports)
         fresh, rows = _take_rows(frame, going)
         moved: list[OperationState] = []
         for item in going:

@@ -1,4 +1,6 @@
-"""Which tools a tenant's policy and a task's scope let be called (C3.2). What these hold is not told.
+"""Which tools a tenant's policy and a task's scope let be called, and what a run's budget leaves (C3.2).
+
+What policy and scope hold is not told.
 
 Each answers (code, sentence) of a refusal, or None. What does not say where it takes data goes nowhere where regions
 are named: the policy is closed.
@@ -9,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.tools.contract import ToolContract
-from runtime.worker.work import Policy
+from runtime.worker.work import Claimed, Policy
 
 Refusal = tuple[str, str]
 
@@ -35,3 +37,14 @@ def refused_by_scope(scope: dict[str, Any], contract: ToolContract) -> Refusal |
     if "tools" in scope and not {contract.name, contract.reference} & set(scope["tools"]):
         return "scope", "The tool is not among those this task may use."
     return None
+
+
+def refused_by_budget(claimed: Claimed) -> Refusal | None:
+    """Return why the run's budget of calls leaves out this one."""
+    most = claimed.bound("calls")
+    return exhausted("calls", most) if most is not None and claimed.calls_before >= most else None
+
+
+def exhausted(what: str, most: int) -> Refusal:
+    """Return the refusal of what goes beyond ``most`` calls or effects."""
+    return f"{what}_exhausted", f"The run's budget of {what} ({most}) is used up."

@@ -29,6 +29,7 @@ class TaskFacts:
     rerun_of: uuid.UUID | None = None
     adopts: list[str] | None = None
     scope: dict[str, Any] = field(default_factory=dict)
+    budget: dict[str, Any] | None = None
     parsed: Any = None
 
     def value(self) -> Any:
@@ -109,6 +110,12 @@ class Claimed:
     poisoned: str | None = None  # a node whose stored output cannot be read
     tries: int = 1  # calls made, this one included: an attempt that yielded, or whose worker was lost, was no try
     signal: dict[str, Any] | None = None
+    calls_before: int = 0  # calls of the run before this one; counted where its budget bounds them
+
+    def bound(self, name: str) -> int | None:
+        """Return what the run's budget says of ``calls`` or ``effects``; None: nothing, or this undoes an effect."""
+        budget = self.task.budget if self.task is not None and self.undo is None else None
+        return None if budget is None else budget.get(name)
 
 
 @dataclass(slots=True)

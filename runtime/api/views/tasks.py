@@ -52,6 +52,8 @@ def _request_of(value: dict[str, Any], request_key: str | None, where: str = "")
     for name in _TIMES:
         if name in fields:
             fields[name] = rfc3339(fields[name], f"{where}/{name}")
+    if "parent" in fields:
+        fields["parent"] = uuid.UUID(fields["parent"])
     if isinstance(fields.get("priority"), str):
         fields["priority"] = PRIORITY_CLASSES[fields["priority"]]
     return SubmitRequest(**fields)
@@ -145,7 +147,7 @@ class TaskRuns(Endpoint):
     def post(self, request: Request, task_id: str) -> Response:
         wanted = path_id(task_id, "task")
         value = json_body(request, body("new_run"), optional=True)
-        answer = new_run(actor=self.actor, task_id=wanted, reason=value.get("reason", ""))
+        answer = new_run(actor=self.actor, task_id=wanted, reason=value.get("reason", ""), budget=value.get("budget"))
         return Response({**answer, "status": "accepted", "links": links_of(wanted, answer["run_id"])}, status=202)
 
 

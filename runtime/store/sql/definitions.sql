@@ -38,6 +38,9 @@ SELECT id FROM qd_manifest WHERE sha256 = %s;
 -- name: verifier_by_name
 SELECT id FROM qd_verifier WHERE name = %s AND number = %s AND revoked_at IS NULL;
 
+-- name: verifier_at
+SELECT method, revoked_at FROM qd_verifier WHERE name = %s AND number = %s;
+
 -- name: insert_verifier
 INSERT INTO qd_verifier (id, tenant_id, name, number, method, description, authorised_by, created_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, qd_now()) ON CONFLICT (tenant_id, name, number) DO NOTHING RETURNING id;

@@ -7,12 +7,13 @@ FROM qd_task t JOIN qd_workflow_version v ON v.id = t.workflow_version_id LEFT J
 WHERE t.id = %s;
 
 -- name: read_task_runs
-SELECT id, status, reason, version, rerun_of_id, created_at, started_at, finished_at
+SELECT id, status, reason, version, rerun_of_id, parent_id AS parent, created_at, started_at, finished_at
 FROM qd_run WHERE task_id = %s ORDER BY created_at DESC, id DESC LIMIT 200;
 
 -- name: read_run
 SELECT {r.run}, r.rerun_of_id, r.parent_step_id, r.trace_id, t.workflow_name, v.number AS workflow_version,
-  t.name AS task_name, t.created_by, m.sha256 AS manifest_sha256, v.workflow_id
+  t.name AS task_name, t.created_by, m.sha256 AS manifest_sha256, v.workflow_id, r.parent_id, r.budget::text,
+  t.scope::text, t.payload_sha256, convert_from(m.body, 'UTF8')::jsonb->>'tools' AS tools
 FROM qd_run r JOIN qd_task t ON t.id = r.task_id JOIN qd_workflow_version v ON v.id = r.workflow_version_id
   JOIN qd_manifest m ON m.id = r.manifest_id
 WHERE r.id = %s;
@@ -165,6 +166,24 @@ FROM qd_outcome o JOIN qd_verifier v ON v.id = o.verifier_id WHERE o.task_id = %
 -- Newest first, below an id.
 SELECT id, run_id, step_id, criterion, source, content, content_sha256, observed_at
 FROM qd_evidence WHERE task_id = %(task)s AND (%(below)s::uuid IS NULL OR id < %(below)s) ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: success_of_runs
+-- The newest Outcome of each run by the verifier that its task's criterion cites, and where its evidence came from.
+SELECT r.id AS run_id, t.success::text, o.id, o.verdict, o.verifier, o.decided_at,
+  (SELECT array_agg(DISTINCT e.source) FROM qd_citation c JOIN qd_evidence e ON e.id = c.evidence_id
+   WHERE c.outcome_id = o.id) AS sources
+FROM qd_run r JOIN qd_task t ON t.id = r.task_id LEFT JOIN LATERAL (
+  SELECT x.id, x.verdict, x.decided_at, v.name || '@' || v.number AS verifier
+  FROM qd_outcome x JOIN qd_verifier v ON v.id = x.verifier_id
+  WHERE x.task_id = t.id AND x.run_id = r.id
+    AND coalesce(t.success->>'verifier', v.name || '@' || v.number) = v.name || '@' || v.number
+  ORDER BY x.id DESC LIMIT 1) o ON true
+WHERE r.id = ANY(%s) AND t.success <> '{}';
+
+-- name: read_children
+-- The newest runs of tasks that a run submitted.
+SELECT r.id, r.task_id, r.status, t.workflow_name AS workflow, t.name FROM qd_run r JOIN qd_task t ON t.id = r.task_id
+WHERE r.parent_id = %(run)s ORDER BY r.id DESC LIMIT %(limit)s;
 
 -- name: read_members
 SELECT m.id, m.user_id, u.username, m.role, m.extra_verbs, m.created_at, m.ended_at

@@ -20,16 +20,27 @@ SELECT t.workflow_name, t.request_key, t.id, t.payload_sha256,
 FROM qd_task t WHERE (t.workflow_name, t.request_key) IN (SELECT * FROM unnest(%s::text[], %s::text[]));
 
 -- name: latest_run_of_task
-SELECT id, status FROM qd_run WHERE task_id = %s ORDER BY created_at DESC, id DESC LIMIT 1;
+SELECT id, status, parent_id FROM qd_run WHERE task_id = %s ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: run_is_there
+SELECT id FROM qd_run WHERE id = %s;
 
 -- name: insert_runs
 INSERT INTO qd_run (id, task_id, workflow_version_id, manifest_id, rerun_of_id, parent_step_id, trace_id, status, version,
   seq, priority, deadline, n_steps, n_open, n_live, n_timer, n_hold_approval, n_hold_external, n_unknown, n_bad,
-  n_open_operations, created_at, started_at, finished_at, tenant_id, reason, cancel_requested, paused)
+  n_open_operations, created_at, started_at, finished_at, parent_id, budget, tenant_id, reason, cancel_requested, paused)
 SELECT u.*, %s::uuid, '', false, false
-FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::int[],
-            %s::bigint[], %s::int[], %s::timestamptz[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[],
-            %s::int[], %s::int[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[]) u;
+FROM (
+  SELECT a.id, a.task, a.version, a.manifest, a.rerun_of, a.parent_step, a.trace, a.status, a.number, a.seq, a.priority,
+    a.deadline, a.steps, a.open, a.live, a.timer, a.hold_approval, a.hold_external, a.unknown, a.bad, a.operations,
+    a.created, a.started, a.finished, a.parent, a.budget::jsonb
+  FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::int[],
+              %s::bigint[], %s::int[], %s::timestamptz[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[],
+              %s::int[], %s::int[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[], %s::uuid[],
+              %s::text[])
+    a(id, task, version, manifest, rerun_of, parent_step, trace, status, number, seq, priority, deadline, steps, open,
+      live, timer, hold_approval, hold_external, unknown, bad, operations, created, started, finished, parent, budget)
+) u;
 
 -- name: sessions_by_key
 -- A session that is there is read without a lock: submits into one session do not wait for each other.

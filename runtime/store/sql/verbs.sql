@@ -24,7 +24,8 @@ WHERE run_id = %s AND step_id = %s AND type = 'FORCE_ASKED' ORDER BY seq DESC LI
 
 -- name: lock_task_for_run
 -- New runs of one task are made one after the other.
-SELECT t.id, t.workflow_version_id, t.priority, t.pool, t.deadline, t.timeout_seconds, v.spec_sha256
+SELECT t.id, t.workflow_version_id, t.priority, t.pool, t.deadline, t.timeout_seconds, v.spec_sha256,
+  t.budget::text
 FROM qd_task t JOIN qd_workflow_version v ON v.id = t.workflow_version_id WHERE t.id = %s FOR NO KEY UPDATE OF t;
 
 -- name: adoptable_nodes

@@ -37,7 +37,7 @@ WHERE s.tenant_id = %s AND s.worker_session_id = %s AND s.status = 'running';
 -- A rerun's first event names the run and the nodes whose results it may take over.
 SELECT r.id, t.input, t.id, t.name, t.goal, t.data_time, t.retry, t.created_by, r.rerun_of_id,
   CASE WHEN r.rerun_of_id IS NOT NULL
-       THEN (SELECT e.payload->'adopts' FROM qd_event e WHERE e.run_id = r.id AND e.seq = 1) END, t.scope
+       THEN (SELECT e.payload->'adopts' FROM qd_event e WHERE e.run_id = r.id AND e.seq = 1) END, t.scope, r.budget
 FROM qd_run r JOIN qd_task t ON t.id = r.task_id WHERE r.id = ANY(%s);
 
 -- name: set_task_states
@@ -152,6 +152,23 @@ JOIN qd_attempt a ON a.run_id = u.run_id AND a.step_id = u.step_id AND a.outcome
 -- How often a call of these steps (run, step) failed and was to be made again.
 SELECT a.step_id, count(*) FROM unnest(%s::uuid[], %s::uuid[]) u(run_id, step_id)
 JOIN qd_attempt a ON a.run_id = u.run_id AND a.step_id = u.step_id AND a.outcome = 'retry' GROUP BY a.step_id;
+
+-- name: calls_of_runs
+-- Calls that runs made, and those that are under way: an attempt that looked, waited, or was refused here made none.
+SELECT a.run_id, count(*) FROM qd_attempt a JOIN qd_step s ON s.id = a.step_id
+WHERE a.run_id = ANY(%s::uuid[]) AND s.kind IN ('tool', 'verifier')
+  AND (a.outcome IS NULL OR a.outcome NOT IN ('succeeded', 'failed', 'retry', 'yielded', 'given_back', 'parked')
+       OR (a.resources ? 'seconds' AND (a.error->>'sent') IS DISTINCT FROM 'false'))
+GROUP BY a.run_id;
+
+-- name: effects_of_runs
+-- Operations that runs began: a key counts once, however often it was sent. What undoes an effect has bounds of its own.
+SELECT o.run_id, count(*) FROM qd_operation o JOIN qd_step s ON s.id = o.step_id
+WHERE o.run_id = ANY(%s::uuid[]) AND o.sends > 0 AND s.kind NOT IN ('compensation', 'compensation_check')
+GROUP BY o.run_id;
+
+-- name: operations_standing
+SELECT business_key, run_id, status FROM qd_operation WHERE tenant_id = %s AND business_key = ANY(%s);
 
 -- name: orphaned_operations
 SELECT tenant_id, run_id, business_key FROM qd_orphaned_operations(%s);

@@ -1,0 +1,90 @@
+"""What a task's attributes refer to, looked up when it is submitted: verifier, tools and parent (A4.1, C1.2)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+from runtime.access import verbs as v
+from runtime.access.authorize import may
+from runtime.actions.manifests import split_reference, tool_scopes
+from runtime.graph.plan import Plan
+from runtime.graph.readiness import ancestors
+from runtime.kernel.actor import Actor
+from runtime.kernel.errors import BadInput, NotFound
+from runtime.store.tx import Tx
+
+
+def check_success(tx: Tx, success: dict[str, Any], plan: Plan) -> None:
+    """Raise BadInput when the criterion cites a verifier by which it can never be met.
+
+    That is one that is not registered here or was revoked, or a machine check that no node of the workflow makes.
+    """
+    reference = success.get("verifier")
+    if reference is None:
+        return
+    where = "/success/verifier"
+    row = tx.one("verifier_at", split_reference(reference))
+    if row is None:
+        mend = "GET verifiers/ lists those there are; `verifier authorise` adds one."
+        raise BadInput(f"There is no verifier {reference}.", where=where, remediation=mend)
+    method, revoked_at = row
+    if revoked_at is not None:
+        mend = "Cite one that may still record outcomes."
+        raise BadInput(f"The verifier {reference} was revoked.", where=where, remediation=mend)
+    judges = {node.verifier for node in plan.nodes.values() if node.kind == "verifier"}
+    if method == "machine_check" and reference not in judges:
+        detail = f"{reference} is a machine check, and no node of {plan.name} makes it."
+        raise BadInput(detail, where=where, remediation="Cite a verifier of the workflow, or one that is a person.")
+
+
+def check_capabilities(tx: Tx, scope: dict[str, Any], version_id: uuid.UUID, plan: Plan) -> None:
+    """Raise BadInput when the scope leaves out a tool that every run of the workflow calls.
+
+    What lies behind a switch or a fallback may be left out: it is refused where it would be called (C3.2).
+    """
+    if "tools" not in scope and "scopes" not in scope:
+        return
+    needed = sorted({node.tool for node in plan.nodes.values() if node.tool and _always(plan, node.id)})
+    named = scope.get("tools")
+    for reference in needed:
+        if named is not None and not {reference, reference.rpartition("@")[0]} & set(named):
+            raise BadInput(
+                f"Every run of {plan.name} calls {reference}, which scope.tools leaves out.",
+                where="/scope/tools",
+                remediation="Add it, or submit to a workflow that does without.",
+            )
+    if (held := scope.get("scopes")) is not None:
+        _check_scopes(plan, tool_scopes(tx, version_id, plan), needed, set(held))
+
+
+def _check_scopes(plan: Plan, asked: dict[str, list[str]], needed: list[str], held: Collection[str]) -> None:
+    for reference in needed:
+        if missing := sorted(set(asked.get(reference, ())) - set(held)):
+            raise BadInput(
+                f"Every run of {plan.name} calls {reference}, which needs {', '.join(missing)}.",
+                where="/scope/scopes",
+                remediation="Add it to scope.scopes, or submit to a workflow that does without.",
+            )
+
+
+def _always(plan: Plan, name: str) -> bool:
+    """Say whether a node is called whatever a run decides: no switch, fallback or OR join chooses before it."""
+    for one in (*ancestors(plan, name), name):
+        node = plan.nodes[one]
+        if one != name and node.kind == "switch":
+            return False
+        if node.join_mode == "any" or any(edge.on_failure == "fallback" for _source, edge in node.predecessors):
+            return False
+    return not any(plan.nodes[target].join_mode == "any" for target, _edge in plan.nodes[name].successors)
+
+
+def check_parent(tx: Tx, actor: Actor, parent: uuid.UUID | None) -> None:
+    """Raise NotFound unless the run that is named as parent is there, in this tenant, for this actor to see."""
+    if parent is None:
+        return
+    if not may(actor, v.RUN_READ) or tx.one("run_is_there", (parent,)) is None:
+        raise NotFound(
+            "There is no run of that id in this tenant.", where="/parent", remediation="Name the run that submits this."
+        )
