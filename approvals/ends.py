@@ -6,7 +6,10 @@ import time
 import uuid
 from collections.abc import Sequence
 
+import orjson
+
 from approvals.law import RUN_EVENTS
+from runtime.queries.success import success_of
 from runtime.store.tx import Tx
 
 # How long a process remembers whether a tenant has such hooks: runs that nobody hears of cost one question a second.
@@ -22,7 +25,9 @@ def on_ends(tx: Tx, run_ids: Sequence[uuid.UUID]) -> None:
         wanted = bool(tx.rows("run_hooks_wanted", (tx.tenant_id, list(RUN_EVENTS)))[0][0])
         _known[tx.tenant_id] = (now + _REMEMBERED_SECONDS, wanted)
     if wanted:
-        tx.send("run_hooks_told", (list(run_ids),))
+        # What the criterion has come to by now: an execution that completed is no business success by itself.
+        judged = {str(run_id): one["status"] for run_id, one in success_of(tx, run_ids).items()}
+        tx.send("run_hooks_told", (orjson.dumps(judged).decode(), list(run_ids)))
 
 
 def forget(tenant_id: uuid.UUID) -> None:

@@ -35,7 +35,7 @@ def told(tx: Tx, payload: dict[str, Any]) -> Webhook | None:
     if form == "chat":
         if payload["event"] == "run.needs_attention" and run["status"] != "needs_attention":
             return None
-        body = orjson.dumps({"text": f"{_line(payload['event'], run)}\n{link}"})
+        body = orjson.dumps({"text": f"{_line(payload, run)}\n{link}"})
     else:
         body = _standard(tx, payload, run, link)
     return Webhook(
@@ -67,8 +67,8 @@ def _standard(tx: Tx, payload: dict[str, Any], run: dict[str, Any], link: str) -
     return orjson.dumps(value, option=orjson.OPT_UTC_Z)
 
 
-def _line(event: str, run: dict[str, Any]) -> str:
-    """Return the text for a chat: which run, and what became of it."""
+def _line(payload: dict[str, Any], run: dict[str, Any]) -> str:
+    """Return the text for a chat: which run, what became of it, and whether its task's criterion was met by then."""
     words = {
         "run.completed": _("Run completed: %(title)s"),
         "run.partially_completed": _("Run partially completed: %(title)s"),
@@ -76,5 +76,12 @@ def _line(event: str, run: dict[str, Any]) -> str:
         "run.cancelled": _("Run cancelled: %(title)s"),
         "run.needs_attention": _("Run needs a person: %(title)s"),
     }
+    judged = {
+        "met": _("its success criterion is met"),
+        "not_met": _("its success criterion is not met"),
+        "undecided": _("its success criterion is not decided"),
+    }
     name = run["name"] or str(run["id"])
-    return words[event] % {"title": f"{harmless(run['workflow'])}, {harmless(name)[:200]}"}
+    line = words[payload["event"]] % {"title": f"{harmless(run['workflow'])}, {harmless(name)[:200]}"}
+    success = payload["then"].get("success")
+    return f"{line} ({judged[success]})" if success else line

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from dashboard.pages import hands, requests, run_tabs
 from dashboard.pages.console import identity, page, show
 from dashboard.pages.step import drawer_of
-from dashboard.presenters import consequences
+from dashboard.presenters import consequences, kept
 from dashboard.presenters.layers import cancelled_note, layers
 from dashboard.templatetags.qd import bounded
 from repair.queries import cases_of_run
@@ -107,6 +107,9 @@ def head(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str) -> dic
         "cancelled_note": cancelled_note(found, operations),
         "by_hand": hands.words(hands.marked(actor, [found])[0]["by_hand"]),
         "outcome": outcome,
+        "criterion": kept.criterion(found, found["success"]),
+        "budget": kept.budget(found["budget"], found["budget_used"]),
+        "permissions": kept.permissions(found["scope"]),
         "allowed": allowed,
         "may_ask": may(actor, v.OPERATION_QUERY),
         "verbs": _verbs(found, graph, operations, allowed),

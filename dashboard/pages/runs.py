@@ -17,13 +17,14 @@ from dashboard.pages import bulk, export, hands, views
 from dashboard.pages.console import moment, page, show
 from dashboard.pages.search import found as search
 from dashboard.presenters import states
+from dashboard.presenters.kept import criterion
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.models.effects import OPERATION_OPEN
 from runtime.models.work import RUN_STATUSES
 from runtime.queries.console import FACET_BOUND, run_facets
-from runtime.queries.runs import list_runs
+from runtime.queries.runs import list_runs, success_of_runs
 from runtime.queries.tasks import SEARCH_LIMIT, SEARCH_WINDOW
 
 WINDOWS: dict[str, timedelta | None] = {
@@ -136,7 +137,11 @@ def runs(request: HttpRequest, actor: Actor) -> HttpResponse:
     facets = run_facets(actor=actor, created_from=since, created_before=before)
     among, cursor = _found(actor, filters), request.GET.get("cursor")
     found = _list(actor, filters, (since, before), now, among, cursor=cursor, limit=PAGE, count=True)
-    found.items[:] = [{**row, "by_hand": hands.words(row["by_hand"])} for row in hands.marked(actor, found.items)]
+    judged = success_of_runs(actor=actor, run_ids=[row["id"] for row in found.items])
+    found.items[:] = [
+        {**row, "by_hand": hands.words(row["by_hand"]), "criterion": criterion(row, judged.get(row["id"]))}
+        for row in hands.marked(actor, found.items)
+    ]
     context = {
         "now": now,
         "crumbs": [(_("Runs"), None)],

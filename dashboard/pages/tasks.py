@@ -11,9 +11,11 @@ from django.utils.translation import gettext as _
 
 from dashboard.pages import views
 from dashboard.pages.console import page, show
+from dashboard.presenters import kept
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
+from runtime.queries.runs import success_of_runs
 from runtime.queries.tasks import list_tasks, read_outcome, read_task
 
 
@@ -42,11 +44,20 @@ def task(request: HttpRequest, actor: Actor, task_id: uuid.UUID) -> HttpResponse
     """Show one task."""
     found = read_task(actor=actor, task_id=task_id)
     title = found["name"] or found["workflow"]
+    judged = {}
+    if found["success"] and may(actor, v.RUN_READ):
+        judged = success_of_runs(actor=actor, run_ids=[run["id"] for run in found["runs"]])
+    for run in found["runs"]:
+        run["criterion"] = kept.criterion(run, judged.get(run["id"]))
     context = {
         "crumbs": [(_("Tasks"), reverse("tasks")), (title, None)],
         "task": found,
         "title": title,
         "outcome": read_outcome(actor=actor, task_id=task_id),
+        "criterion": kept.asked(found["success"]),
+        "budget": kept.budget(found["budget"]),
+        "permissions": kept.permissions(found["scope"]),
+        "parent": next((run["parent"] for run in found["runs"] if run["parent"]), None),
         "may_start": may(actor, v.RUN_CREATE),
     }
     return show(request, "pages/task.html", context)

@@ -134,10 +134,12 @@ SELECT EXISTS (SELECT 1 FROM qd_approval_hook WHERE tenant_id = %s AND removed_a
 
 -- name: run_hooks_told
 -- One message for every hook that names this event, with the run as it is at this moment; each has a row of its own.
+-- success: run → whether its task's criterion is met; null where there is none.
 INSERT INTO qd_outbox (id, tenant_id, event_id, topic, payload, created_at, attempts)
 SELECT gen_random_uuid(), r.tenant_id, gen_random_uuid(), 'run.event', jsonb_build_object(
     'hook_id', h.id, 'event_id', gen_random_uuid(), 'run_id', r.id, 'event', 'run.' || r.status, 'at', qd_now(), 'then',
-    jsonb_build_object('status', r.status, 'reason', r.reason, 'version', r.version, 'seq', r.seq)),
+    jsonb_build_object('status', r.status, 'reason', r.reason, 'version', r.version, 'seq', r.seq,
+      'success', %s::jsonb->(r.id::text))),
   qd_now(), 0
 FROM qd_run r JOIN qd_approval_hook h ON h.tenant_id = r.tenant_id
 WHERE r.id = ANY(%s::uuid[]) AND h.removed_at IS NULL AND h.events ? ('run.' || r.status);
