@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from runtime.actions.workflows import authorise_verifier
 from tests.support.api import WORKFLOW, caller, problem
 
 pytestmark = [pytest.mark.req("C2.1", "C2.2", "C6.1", "A4.1", "A4.5"), pytest.mark.django_db(transaction=True)]
@@ -41,8 +42,9 @@ def test_all_that_a_task_carries_is_kept(admin):
         "scheduled_at": "2040-01-01T01:00:00+01:00",
         "data_time": "2030-01-01T00:00:00Z",
         "deadline": "2041-01-01T00:00:00Z",
-        "budget": {"limit": "10.00", "currency": "EUR"},
+        "budget": {"calls": 9, "effects": 1, "limit": "10.00", "currency": "EUR"},
     }
+    authorise_verifier(actor=admin.actor, name="arrived", version=1, method="human_review")
     task = admin.get(f"tasks/{admin.submit(**more)['task_id']}/").json()
     for name in set(more) - {"timeout", "scheduled_at", "deadline"}:
         assert task[name] == more[name], name
@@ -151,6 +153,37 @@ def test_filters(admin):
     assert len(admin.get("runs/?status=queued,running").json()["items"]) == 2
     assert admin.get("runs/?status=failed").json()["items"] == []
     assert admin.get("runs/?created_before=2020-01-01T00:00:00Z").json()["items"] == []
+
+
+@pytest.mark.req("C1.2", "A4.1")
+def test_a_run_names_its_parent_its_budget_and_its_criterion(admin, stranger):
+    parent = admin.submit()
+    child = admin.submit(parent=parent["run_id"], budget={"calls": 3}, success={"criterion": "it arrived"})
+    run = admin.get(f"runs/{child['run_id']}/").json()
+    assert (run["parent"], run["budget"], run["budget_used"]) == (parent["run_id"], {"calls": 3}, {"calls": 0})
+    assert (run["success"]["status"], run["success"]["criterion"]) == ("undecided", "it arrived")
+    above = admin.get(f"runs/{parent['run_id']}/").json()
+    assert ([one["id"] for one in above["children"]], above["children_more"]) == ([child["run_id"]], False)
+    assert (above["success"], above["budget"], above["parent"]) == (None, {}, None)
+    listed = admin.get(f"runs/?parent={parent['run_id']}").json()["items"]
+    assert [(one["id"], one["parent"]) for one in listed] == [(child["run_id"], parent["run_id"])]
+    snapshot = admin.get(f"runs/{child['run_id']}/snapshot/").json()["run"]
+    assert (snapshot["parent"], snapshot["budget"]) == (parent["run_id"], {"calls": 3})
+    assert stranger.get(f"runs/?parent={parent['run_id']}").json()["items"] == []
+    taken = {"workflow": "parcel", "input": {"order_id": "W1"}, "parent": parent["run_id"]}
+    assert problem(stranger.post("tasks/", taken), 404)["where"] == "/parent"
+    bulk = stranger.post("tasks/bulk/", {"tasks": [taken]}).json()["items"]
+    assert (bulk[0]["status"], bulk[0]["where"]) == (404, "/tasks/0/parent")
+
+
+@pytest.mark.req("C4.10")
+def test_a_new_run_may_have_a_budget_of_its_own(admin):
+    task = admin.submit(budget={"calls": 1})
+    admin.post(f"runs/{task['run_id']}/cancel/", {"reason": "too little"})
+    path = f"tasks/{task['task_id']}/runs/"
+    assert problem(admin.post(path, {"budget": {"calls": -1}}), 400)["where"] == "/budget/calls"
+    again = admin.post(path, {"budget": {"calls": 5}}).json()
+    assert admin.get(f"runs/{again['run_id']}/").json()["budget"] == {"calls": 5}
 
 
 def test_events_beyond_the_end_are_gone(admin):

@@ -106,7 +106,9 @@ def test_a_tool_that_is_down_is_left_alone_until_it_is_back(stack, desk, shop):
 def test_regions_scopes_and_the_tasks_own_scope_are_asked_before_a_call(stack, desk, shop):
     contract = shop.contract("/ok", writes=False, data_region="us", scopes=["orders.read"])
     reference = desk.tool(contract)
-    flow = desk.workflow(node("a", reference))
+    # Behind a switch: what every run calls is asked of a task's scope when it is submitted.
+    route = {"id": "route", "kind": "switch", "cases": [{"when": "true", "to": ["a"]}], "default": ["a"]}
+    flow = desk.workflow(route, {**node("a", reference), "after": ["route"]})
     assert desk.wait(desk.submit(flow)).status == "completed"
     seen = len(shop.effects())
     refusals = {
