@@ -19,9 +19,9 @@ def criterion(run: dict[str, Any], success: dict[str, Any] | None) -> dict[str, 
     if success is None or run["status"] not in states.ENDED_RUNS:
         return None
     words = {
-        "met": _("success criterion met"),
-        "not_met": _("success criterion not met"),
-        "undecided": _("success criterion not decided"),
+        "met": _("criterion met"),
+        "not_met": _("criterion not met"),
+        "undecided": _("criterion undecided"),
     }
     status, why = success["status"], _why(success)
     note = ""

@@ -10,7 +10,6 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.actions.manifests import split_reference, tool_scopes
 from runtime.graph.plan import Plan
-from runtime.graph.readiness import ancestors
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, NotFound
 from runtime.store.tx import Tx
@@ -46,7 +45,7 @@ def check_capabilities(tx: Tx, scope: dict[str, Any], version_id: uuid.UUID, pla
     """
     if "tools" not in scope and "scopes" not in scope:
         return
-    needed = sorted({node.tool for node in plan.nodes.values() if node.tool and _always(plan, node.id)})
+    needed = sorted(plan.certain_tools)
     named = scope.get("tools")
     for reference in needed:
         if named is not None and not {reference, reference.rpartition("@")[0]} & set(named):
@@ -67,17 +66,6 @@ def _check_scopes(plan: Plan, asked: dict[str, list[str]], needed: list[str], he
                 where="/scope/scopes",
                 remediation="Add it to scope.scopes, or submit to a workflow that does without.",
             )
-
-
-def _always(plan: Plan, name: str) -> bool:
-    """Say whether a node is called whatever a run decides: no switch, fallback or OR join chooses before it."""
-    for one in (*ancestors(plan, name), name):
-        node = plan.nodes[one]
-        if one != name and node.kind == "switch":
-            return False
-        if node.join_mode == "any" or any(edge.on_failure == "fallback" for _source, edge in node.predecessors):
-            return False
-    return not any(plan.nodes[target].join_mode == "any" for target, _edge in plan.nodes[name].successors)
 
 
 def check_parent(tx: Tx, actor: Actor, parent: uuid.UUID | None) -> None:

@@ -156,6 +156,23 @@ class Plan:
         return frozenset(name for name in named if name)
 
     @cached_property
+    def certain_tools(self) -> frozenset[str]:
+        """The tool references that every run calls: no switch, fallback or OR join decides whether."""
+        sure: set[str] = set()
+        for name, node in self.nodes.items():
+            chosen = node.join_mode == "any" or any(
+                source not in sure or self.nodes[source].kind == "switch" or edge.on_failure == "fallback"
+                for source, edge in node.predecessors
+            )
+            if not chosen:
+                sure.add(name)
+        cut: set[str] = set()  # what an OR join may end before it is called
+        for name in reversed(self.order):
+            if any(target in cut or self.nodes[target].join_mode == "any" for target, _ in self.nodes[name].successors):
+                cut.add(name)
+        return frozenset(tool for name in sure - cut if (tool := self.nodes[name].tool))
+
+    @cached_property
     def asks(self) -> tuple[str, ...]:
         """The approval nodes, in topological order."""
         return tuple(name for name, node in self.nodes.items() if node.kind == "approval")

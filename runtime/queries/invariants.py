@@ -64,7 +64,7 @@ INVARIANTS = (
     Invariant(
         6,
         "nothing new starts while it may not",
-        _named(6, "starts", "parked", "tokens", "gates", "grants", "own_grants", "decisions"),
+        _named(6, "starts", "parked", "tokens", "budgets", "gates", "grants", "own_grants", "decisions"),
     ),
     Invariant(7, "what is not settled has an owner", _named(7, "operations", "runs", "waits", "held")),
     Invariant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import Any
 
 import pytest
 
@@ -97,3 +98,28 @@ def test_plans_do_not_change_and_are_told_apart_by_identity() -> None:
         plan.nodes["new"] = plan.nodes["load"]  # type: ignore[index]
     assert len({plan, Plan.from_spec(refund())}) == 2
     assert not hasattr(plan.nodes["load"], "__dict__")
+
+
+@pytest.mark.req("A4.1", "C3.2")
+def test_what_a_switch_a_fallback_or_an_or_join_decides_is_not_certain_to_be_called():
+    def call(name: str, *after: Any, **more: Any) -> dict[str, Any]:
+        return {"id": name, "kind": "tool", "tool": f"t.{name}@1", "after": list(after), **more}
+
+    route = {"id": "r", "kind": "switch", "after": ["a"], "cases": [{"when": "input.x", "to": ["b"]}], "default": ["c"]}
+    nodes = [
+        call("a"),
+        route,
+        call("b", "r"),
+        call("c", "r"),
+        call("after-c", "c"),
+        call("spare", {"node": "a", "on_failure": "fallback"}),
+        call("left", "a"),
+        call("right", "a"),
+        call("first", "left", "right", join={"mode": "any"}),
+        call("apart"),
+        call("end", "apart"),
+    ]
+    plan = Plan.from_spec({"format": "quarterdeck/1", "name": "w", "nodes": nodes})
+    assert plan.certain_tools == {"t.apart@1", "t.end@1"}, "a may be ended by the join behind it"
+    plan = Plan.from_spec({"format": "quarterdeck/1", "name": "w", "nodes": nodes[:6]})
+    assert plan.certain_tools == {"t.a@1"}

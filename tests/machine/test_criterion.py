@@ -146,19 +146,19 @@ def test_the_pages_tell_execution_and_business_result_apart(office):
     run_id = done(office, {"criterion": "signed for", "verifier": "arrived@1", "evidence": ["checkpoint"]})
     reader = Reader(office.tenant, "viewer")
     page = reader.get(f"/runs/{run_id}/")
-    assert "success criterion not decided</span>" in page
+    assert "criterion undecided</span>" in page
     assert "that is no business success: There is no Outcome by arrived@1 yet." in page
-    assert "success criterion not decided</span>" in reader.get("/runs/?within=all")
+    assert "criterion undecided</span>" in reader.get("/runs/?within=all")
     task = reader.get(f"/tasks/{office.run(run_id).task_id}/")
     assert "signed for, by arrived@1, citing checkpoint" in task
-    assert "success criterion not decided</span>" in task
+    assert "criterion undecided</span>" in task
     judge(office, run_id, "not_achieved")
     page = reader.get(f"/runs/{run_id}/")
-    assert "success criterion not met</span>" in page
+    assert "criterion not met</span>" in page
     assert "arrived@1 says that it was not achieved." in page
     judge(office, run_id)
     page = reader.get(f"/runs/{run_id}/")
-    assert "success criterion met</span>" in page
+    assert "criterion met</span>" in page
     assert "no business success" not in page
 
 

@@ -135,6 +135,11 @@ BREAKS: list[tuple[int, str, str]] = [
         "queued",
         f"{event('going', 'CANCEL_REQUESTED')}; {event('going', 'STEP_STARTED', 'queued', 'queued>running', after=2)}",
     ),
+    (
+        6,
+        "done",
+        operation("succeeded", 1, run="done") + "; UPDATE qd_run SET budget = '{\"effects\": 0}' WHERE id = %(done)s",
+    ),
     (7, "operation", operation("unknown", 1)),
     (
         7,

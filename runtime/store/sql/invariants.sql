@@ -193,6 +193,13 @@ UNION ALL
 SELECT s.id::text, s.status || ' and holds tokens' FROM qd_step s WHERE s.tokens IS NOT NULL AND s.status <> 'running'
 LIMIT %s;
 
+-- name: invariant_6_budgets
+-- A run begins no more effects than its budget has; what undoes them is no part of it.
+SELECT r.id::text, format('%%s effects begun, the budget has %%s', n.begun, r.budget->>'effects') FROM qd_run r, LATERAL (
+  SELECT count(*) AS begun FROM qd_operation o JOIN qd_step s ON s.id = o.step_id
+  WHERE o.run_id = r.id AND o.sends > 0 AND s.kind NOT IN ('compensation', 'compensation_check')) n
+WHERE r.budget ? 'effects' AND n.begun > (r.budget->>'effects')::bigint LIMIT %s;
+
 -- name: invariant_6_gates
 -- What is parked is queued and not ready; who writes a state alone is at it, or its outcome is open. Names that a kill
 -- or a force left mean nothing once that is settled, and are cleared by whoever takes the state next.
