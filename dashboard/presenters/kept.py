@@ -53,7 +53,7 @@ def asked(success: dict[str, Any]) -> str:
         parts.append(_("by %(verifier)s") % {"verifier": success["verifier"]})
     if success.get("evidence"):
         parts.append(_("citing %(kinds)s") % {"kinds": ", ".join(success["evidence"])})
-    return ", ".join(parts)
+    return " · ".join(parts)
 
 
 def budget(limits: dict[str, Any], used: dict[str, int] | None = None) -> str:

@@ -150,7 +150,7 @@ def test_the_pages_tell_execution_and_business_result_apart(office):
     assert "that is no business success: There is no Outcome by arrived@1 yet." in page
     assert "criterion undecided</span>" in reader.get("/runs/?within=all")
     task = reader.get(f"/tasks/{office.run(run_id).task_id}/")
-    assert "signed for, by arrived@1, citing checkpoint" in task
+    assert "signed for · by arrived@1 · citing checkpoint" in task
     assert "criterion undecided</span>" in task
     judge(office, run_id, "not_achieved")
     page = reader.get(f"/runs/{run_id}/")
