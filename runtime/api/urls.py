@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import path, re_path
+from django.urls import URLPattern, URLResolver, path, re_path
 
 from runtime.api.views import (
     definitions,
@@ -99,4 +99,4 @@ urlpatterns = [
 ]
 
 # What no app knows is answered by a problem too; the project's urls put this last.
-nowhere = [re_path(r"^(?P<rest>.*)$", meta.Nowhere.as_view())]
+nowhere: list[URLPattern | URLResolver] = [re_path(r"^(?P<rest>.*)$", meta.Nowhere.as_view())]
