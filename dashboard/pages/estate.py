@@ -102,7 +102,10 @@ def workers(request: HttpRequest, actor: Actor) -> HttpResponse:
     # What others run is not this tenant's business: a worker's bar shows the steps of the tenant.
     rows = [{**one, "state": _state(one, now), "mine": mine[one["id"]]} for one in list_workers(actor=actor)]
     names = {one["id"]: f"{one['host']}:{one['pid']}" for one in rows}
-    running = [{**one, "worker": names.get(one["id"], "")} for one in queues["running"]]
+    beats = {beat["step_id"]: beat for one in rows for beat in one["attempts"]}
+    running = [
+        {**one, "worker": names.get(one["id"], ""), "beat": beats.get(one["step_id"])} for one in queues["running"]
+    ]
     there = [one for one in rows if one["ended_at"] is None]
     context = {
         "now": now,

@@ -266,6 +266,21 @@ def progress(counts: dict[str, int], status: str) -> SafeString:
     )
 
 
+@register.simple_tag
+def share(told: dict[str, Any]) -> SafeString:
+    """Draw how far a call says it is: a bar where it knows of how many, and its own count."""
+    done, total = (None if one is None else f"{one:.10g}" for one in (told["done"], told["total"]))
+    bar = ""
+    if told["share"] is not None:
+        bar = format_html(
+            '<svg width="64" height="6" viewBox="0 0 64 6" aria-hidden="true" class="st-running">'
+            '<rect class="bg" width="64" height="6" rx="3"/><rect class="fg" width="{}" height="6" rx="3"/></svg>',
+            round(64 * told["share"]),
+        )
+    of = format_html('<span class="faint">/{}</span>', total) if total else ""
+    return format_html('<span class="prog">{}<span>{}{}</span></span>', bar, done, of)
+
+
 @register.filter
 def f(value: float) -> str:
     """Return a number for an SVG attribute, with a point in every language."""

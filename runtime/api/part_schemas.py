@@ -101,7 +101,55 @@ CITED: dict[str, Any] = {
     },
     "else": _ID,
 }
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_MAYBE_COUNT: dict[str, Any] = {"anyOf": [_COUNT, {"type": "null"}]}
+_MAYBE_NUMBER: dict[str, Any] = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]}
+_MAYBE_TIME: dict[str, Any] = {"anyOf": [_TIME, {"type": "null"}]}
+_TOLD: dict[str, dict[str, Any]] = {
+    "seq": {**_COUNT, "description": "How often the tool told its progress in this attempt."},
+    "done": {"type": "number", "minimum": 0, "description": "In units of the tool's own."},
+    "total": _MAYBE_NUMBER,
+    "share": {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}]},
+    "stage": {**_MAYBE_TEXT, "description": "A code; never text of a payload."},
+    "at": _TIME,
+}
+_BEAT: dict[str, dict[str, Any]] = {
+    "worker_session_id": _ID,
+    "run_id": _ID,
+    "step_id": _ID,
+    "node": _TEXT,
+    "attempt": _COUNT,
+    "started_at": _TIME,
+    "at": {**_TIME, "description": "Of the beat that told this."},
+    "progress": {
+        "description": "Null where the tool tells none.",
+        "anyOf": [{"type": "object", "required": [*_TOLD], "properties": _TOLD}, {"type": "null"}],
+    },
+    "usual_s": {**_MAYBE_NUMBER, "description": "How long the tool's calls took this worker lately."},
+    "eta": {
+        **_MAYBE_TIME,
+        "description": "When it may end, by its progress or else by what is usual; null: unknown.",
+    },
+    "checkpoint": {**_COUNT, "description": "The run_seq up to which everything is kept if the worker is lost."},
+    "cpu_s": {**_MAYBE_NUMBER, "description": "Of a tool that runs in a process of its own."},
+    "rss_bytes": _MAYBE_COUNT,
+    "standing": {"enum": ["quiet", "slow", None], "description": "Its worker lives, and it does not come on as usual."},
+}
+HEARTBEAT: dict[str, Any] = {"type": "object", "required": [*_BEAT], "properties": _BEAT}
+_WORKER: dict[str, dict[str, Any]] = {
+    "id": _ID,
+    "host": _TEXT,
+    "pid": _COUNT,
+    "pools": _TEXTS,
+    "alive": _FLAG,
+    "busy": {**_COUNT, "description": "Steps in its hands."},
+    "progress_seq": {**_COUNT, "description": "Steps it has written: it comes on where this grows."},
+    "cpu_s": {**_MAYBE_NUMBER, "description": "CPU seconds of its process so far."},
+    "rss_bytes": {**_MAYBE_COUNT, "description": "Memory its process holds."},
+    "attempts": {"type": "array", "items": HEARTBEAT, "description": "Of the steps in its hands those of this tenant."},
+}
 ANSWERS: dict[str, Any] = {
+    "Worker": {"type": "object", "required": [*_WORKER], "properties": _WORKER},
     "ForcePreview": {
         "type": "object",
         "required": [

@@ -321,6 +321,7 @@ def components() -> dict[str, Any]:
                 "execution_versions": many(OBJECT),
                 "checkpoint": maybe(_CHECKPOINT),
                 "forced_by": maybe(OBJECT),
+                "heartbeat": maybe(part_schemas.HEARTBEAT),
             },
         },
         "StepAnswer": shape({"step_id": ID, "run_id": ID, "status": _STEP_STATUS, "version": COUNT}, {"asked": OBJECT}),
@@ -373,7 +374,6 @@ def components() -> dict[str, Any]:
         "OutcomeRecorded": shape(
             {"outcome_id": ID, "task_id": ID, "verdict": {"enum": list(VERDICTS)}, "evidence": many(ID)}
         ),
-        "Worker": shape({"id": ID, "host": TEXT, "pid": COUNT, "pools": many(TEXT), "alive": FLAG}),
         "AuditEntry": shape(
             {
                 "number": COUNT,

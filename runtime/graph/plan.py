@@ -61,7 +61,8 @@ class NodePlan:
     forgiving or enters a join that tolerates failures (any, at_least, all_done). ``gates`` are the tool nodes that need
     the grant of this approval; None: the first that write on every way from it. ``undo`` is how its effect is undone,
     None where only the tool's contract says so. ``compensates``: if it ends badly, what it and the nodes before it did
-    is undone. ``reviews``: a person looks before it starts when one before it ended badly.
+    is undone. ``reviews``: a person looks before it starts when one before it ended badly. ``on_lost``: what becomes
+    of it when its worker is lost; None: what its tool's contract says.
     """
 
     id: str
@@ -108,6 +109,7 @@ class NodePlan:
     compensates: bool
     reviews: bool
     join_timeout_s: float | None = None
+    on_lost: Literal["recompute", "query", "hold"] | None = None
 
     @property
     def is_root(self) -> bool:
@@ -293,6 +295,7 @@ class _Builder:
             compensates=self._compensates(node_id),
             reviews=any(edge.on_failure == "manual_review" for edge in self.before[node_id]),
             join_timeout_s=join.get("timeout_s"),
+            on_lost=raw.get("on_lost"),
         )
 
     def _compensates(self, node_id: str) -> bool:

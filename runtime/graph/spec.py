@@ -93,6 +93,11 @@ _RUNS: dict[str, Any] = {
     "priority": {"type": "integer", "minimum": -100, "maximum": 100},
 }
 _TOOL = {"type": "string", "maxLength": 140, "pattern": TOOL_REFERENCE, "description": "name@version"}
+_ON_LOST: dict[str, Any] = {
+    "enum": ["recompute", "query", "hold"],
+    "description": "When its worker is lost: make the call again (the default of one that reads), ask first what "
+    "became of it (always of one that writes and was sent), or hold until a person releases it (nothing was sent).",
+}
 _VERIFY = {
     "type": "object",
     "required": ["tool", "criterion"],
@@ -162,7 +167,15 @@ _ASKS: dict[str, Any] = {
 
 
 _KINDS: dict[str, dict[str, Any]] = {
-    "tool": _kind(["tool"], tool=_TOOL, input=_TEMPLATE, business_key=_EXPRESSION, compensation=_COMPENSATION, **_RUNS),
+    "tool": _kind(
+        ["tool"],
+        tool=_TOOL,
+        input=_TEMPLATE,
+        business_key=_EXPRESSION,
+        compensation=_COMPENSATION,
+        on_lost=_ON_LOST,
+        **_RUNS,
+    ),
     "switch": _kind(
         ["cases"],
         cases={
@@ -220,7 +233,13 @@ _KINDS: dict[str, dict[str, Any]] = {
         expires_s={**_SECONDS, "description": "How long the event may take; then the step is skipped (deadline)."},
     ),
     "verifier": _kind(
-        ["verifier", "criterion"], verifier=_TOOL, tool=_TOOL, input=_TEMPLATE, criterion=_EXPRESSION, **_RUNS
+        ["verifier", "criterion"],
+        verifier=_TOOL,
+        tool=_TOOL,
+        input=_TEMPLATE,
+        criterion=_EXPRESSION,
+        on_lost=_ON_LOST,
+        **_RUNS,
     ),
 }
 

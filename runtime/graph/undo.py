@@ -126,4 +126,5 @@ def _undo_plan(node: NodePlan, name: str, *, check: bool) -> NodePlan:
         handles_failure=False,
         compensates=False,
         reviews=False,
+        on_lost=None,
     )

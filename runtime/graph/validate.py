@@ -227,6 +227,18 @@ def _check_tools(document: dict[str, Any], known_tools: KnownTools, problems: Pr
             problems.add(f"/nodes/{i}/tool", f"the tool `{reference}` was retired", RETIRED)
         else:
             _check_arguments(node, i, contract, problems)
+            _check_moving(node, i, contract, problems)
+
+
+def _check_moving(node: Mapping[str, Any], i: int, contract: ToolInfo, problems: Problems) -> None:
+    """Check what is said of a step whose worker is lost: what writes is asked about before it is made again (C2.8)."""
+    said, writes = node.get("on_lost"), getattr(contract, "side_effect", None) == "write"
+    if said == "recompute" and writes:
+        mend = "Use `query` or `hold`, or leave it out: what was sent is asked about first."
+        problems.add(f"/nodes/{i}/on_lost", f"`{node['tool']}` writes: it is never just made again", mend)
+    elif said == "query" and not writes:
+        mend = "Use `recompute` or `hold`, or leave it out."
+        problems.add(f"/nodes/{i}/on_lost", f"`{node['tool']}` has no effect that could be asked about", mend)
 
 
 def _check_arguments(node: Mapping[str, Any], i: int, contract: ToolInfo, problems: Problems) -> None:

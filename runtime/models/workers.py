@@ -21,6 +21,11 @@ class WorkerSession(models.Model):
     beat_at = models.DateTimeField()
     busy = models.PositiveIntegerField(default=0)
     progress_seq = models.BigIntegerField(default=0)
+    # As of the last beat (C2.8); the process's, its threads' together.
+    cpu_seconds = models.FloatField(null=True)
+    rss_bytes = models.BigIntegerField(null=True)
+    # The calls of all tenants: no process's role may read it, ``qd_steps_in_hand()`` tells a tenant of its own.
+    in_hand = models.JSONField(null=True)
     ended_at = models.DateTimeField(null=True)
     end_reason = models.CharField(max_length=40, null=True)
 

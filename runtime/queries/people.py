@@ -11,6 +11,7 @@ from runtime.access.roles import effective
 from runtime.kernel.actor import Actor
 from runtime.models import AuditEntry
 from runtime.queries.base import Page, content, cursor_of, hexed, page, parsed, position_of, reading
+from runtime.queries.in_hand import steps_in_hand
 
 # Members or tokens that a list without pages holds.
 MOST = 1000
@@ -107,9 +108,15 @@ def _present_entry(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_workers(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return worker sessions, live or ended within the hour; they serve every tenant. Verb ``worker.read``."""
+    """Return worker sessions, live or ended within the hour; they serve every tenant. Verb ``worker.read``.
+
+    With each what its last beat told: ``busy`` (steps in hand), ``progress_seq`` (steps written), ``cpu_s`` and
+    ``rss_bytes`` of its process, and ``attempts``: the tenant's own of the steps in hand (``queries.in_hand``).
+    """
     with reading(actor, v.WORKER_READ) as tx:
         rows = tx.dicts("read_workers")
+        calls = steps_in_hand(tx)
     for row in rows:
         row["pools"] = parsed(row["pools"])
+        row["attempts"] = [one for one in calls if one["worker_session_id"] == row["id"]]
     return rows

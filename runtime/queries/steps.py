@@ -10,6 +10,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.queries.base import MAX_LIMIT, Page, content, cursor_of, found, hexed, parsed, position_of, reading
+from runtime.queries.in_hand import steps_in_hand
 from runtime.store.tx import Tx
 
 # The newest attempts that are read with their step; a step that waits for somebody looks again and again.
@@ -80,7 +81,8 @@ def read_step(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
     ``attempts`` are the newest ATTEMPTS_SHOWN in their order; ``attempts_more`` says whether there are older ones.
     ``checkpoint.output`` is there only with ``payload.read`` (A9.8); its hash always. ``waits_for`` of a parked step is
     {kind, name, number, until}: the limit, breaker, run or state. ``forced_by`` of a step marked by hand is {actor,
-    asked_by (where a second person agreed), reason, evidence, from_status, at}. Raises NotFound.
+    asked_by (where a second person agreed), reason, evidence, from_status, at}. ``heartbeat`` of a running step is what
+    its worker's last beat told of it, None before the first (:mod:`runtime.queries.in_hand`). Raises NotFound.
     """
     with reading(actor, v.RUN_READ) as tx:
         rows = tx.dicts("read_step", (step_id,))
@@ -89,6 +91,8 @@ def read_step(*, actor: Actor, step_id: uuid.UUID) -> dict[str, Any]:
         step["run_status"], step["run_version"], step["task_id"] = row["run_status"], row["run_version"], row["task_id"]
         waits = tx.dicts("waits_for", (step_id,)) if row["status"] == "queued" else []
         step["waits_for"] = waits[0] if waits else None
+        beats = steps_in_hand(tx, step_id) if row["status"] == "running" else []
+        step["heartbeat"] = beats[0] if beats else None
         attempts = _attempts(tx, row, _ANY_NUMBER, ATTEMPTS_SHOWN + 1)
         step["attempts"] = attempts[ATTEMPTS_SHOWN - 1 :: -1]
         step["attempts_more"] = len(attempts) > ATTEMPTS_SHOWN

@@ -1,11 +1,12 @@
 """The program of a child process that runs one tool call: ``python -m runtime.tools.child PARENT_PID``.
 
-It reads one request line, answers "ready", waits for "go", runs the function and answers one JSON line. It dies with
-its parent.
+It reads one request line, answers "ready", waits for "go", runs the function and answers one JSON line. Lines before
+that begin with "progress": the function tells how far it is. It dies with its parent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,8 +18,10 @@ from typing import Any, BinaryIO
 from runtime.tools.errors import ToolError
 from runtime.tools.functions import CallContext, ToolNotInstalled, load
 from runtime.tools.lifeline import die_with_parent
+from runtime.tools.showing import Showing, Told
 
 _LIMITS = {"cpu_s": "RLIMIT_CPU", "memory_bytes": "RLIMIT_AS", "open_files": "RLIMIT_NOFILE"}
+_APART_S = 0.05
 
 
 def main() -> int:
@@ -42,9 +45,43 @@ def main() -> int:
     if requests.readline() != b"go\n":
         return 1
     deadline = time.monotonic() + request["remaining_s"]
-    reply = _run(function, request, CallContext(**request["context"], deadline=deadline, cancel=cancel))
+    showing = _Telling(answers)
+    context = CallContext(**request["context"], deadline=deadline, cancel=cancel, showing=showing)
+    reply = _run(function, request, context)
+    showing.close()
     _write(answers, reply)
     return 0
+
+
+class _Telling(Showing):
+    """Tells the parent how far the function is, until it has ended; any of its threads may."""
+
+    __slots__ = ("answers", "at", "lock", "stage")
+
+    def __init__(self, answers: BinaryIO) -> None:
+        self.answers: BinaryIO | None = answers
+        self.lock = threading.Lock()
+        self.at, self.stage = 0.0, ""
+
+    def put(self, told: Told) -> None:
+        """Write one line; of many in a moment, those that begin a stage and the last unit's."""
+        now, stage = time.monotonic(), told.stage or ""
+        with self.lock:
+            if self.answers is None or (now - self.at < _APART_S and stage == self.stage and told.done != told.total):
+                return
+            self.at, self.stage = now, stage
+            line = f"progress {json.dumps(list(told))}\n".encode()
+            with contextlib.suppress(OSError):  # the parent has left
+                _write_all(self.answers, line)
+
+    def refuse(self, why: str) -> None:
+        """Leave a word where the parent looks when the call goes wrong."""
+        print(why, file=sys.stderr)
+
+    def close(self) -> None:
+        """Say nothing more: the next line is the answer."""
+        with self.lock:
+            self.answers = None
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -103,7 +140,11 @@ def _write(answers: BinaryIO, reply: dict[str, Any]) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         message = f"The answer is no JSON: {type(error).__name__}."
         data = json.dumps({"unreadable": message}).encode()
-    view = memoryview(data + b"\n")
+    _write_all(answers, data + b"\n")
+
+
+def _write_all(answers: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
     while view:
         view = view[answers.write(view) or 0 :]
 

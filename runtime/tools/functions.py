@@ -16,6 +16,8 @@ from functools import lru_cache
 from importlib import import_module, metadata
 from typing import Any, NamedTuple, TypeVar
 
+from runtime.tools.showing import NOBODY, Showing
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 GROUP = "quarterdeck.tools"
 _NAMESPACES = ("runtime.", "approvals.", "repair.", "dashboard.")
@@ -43,6 +45,16 @@ class CallContext:
     attempt: int
     deadline: float
     cancel: threading.Event = field(default_factory=threading.Event)
+    showing: Showing = field(default=NOBODY, repr=False, compare=False)
+
+    def progress(self, done: float, total: float | None = None, stage: str | None = None) -> bool:
+        """Tell how far the call is: units done, of how many, and a code of the stage it is in (``reading_pages``).
+
+        It is seen with the worker's next heartbeat. Numbers and a code of letters only, so that nothing of a payload
+        gets there; False, and nothing else, when it is something else. Costs microseconds; one that follows another
+        within a twentieth of a second may be passed over.
+        """
+        return self.showing.progress(done, total, stage)
 
     def remaining(self) -> float:
         """Seconds left until the deadline, never negative."""

@@ -11,6 +11,7 @@ from typing import Any
 from runtime.tools.contract import ToolContract
 from runtime.tools.errors import ToolError
 from runtime.tools.redact import redact
+from runtime.tools.showing import NOBODY, Showing
 
 TRANSIENT_CLASSES = frozenset({"network", "timeout", "rate_limited", "server_error"})
 # ``sent`` is committed before the call, so a call that was stopped at the last look leaves the operation absent.
@@ -32,7 +33,8 @@ class CallRequest:
     """Everything a call needs. ``arguments_bytes`` are the canonical bytes that were hashed and agreed to.
 
     ``deadline_monotonic`` is on the clock of ``time.monotonic()``; None means the contract's timeout from now.
-    ``lease_ok`` is asked immediately before the send; ``cancel`` is set by whoever wants the call to end early.
+    ``lease_ok`` is asked immediately before the send; ``cancel`` is set by whoever wants the call to end early;
+    ``showing`` takes what the call tells of itself while it runs.
     """
 
     tool: ToolContract
@@ -48,6 +50,7 @@ class CallRequest:
     deadline_monotonic: float | None = None
     cancel: threading.Event = field(default_factory=threading.Event)
     lease_ok: Callable[[], bool] = _always
+    showing: Showing = NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -190,6 +190,7 @@ class Claimer:
             deadline=run.deadline if order is None else order.deadline,
             now=run.now,  # type: ignore[arg-type]
             undo=None if order is None else order.facts,
+            seq=run.seq,
         )
 
     def ask_context(self, tx: Tx, claimed: list[Claimed]) -> None:

@@ -52,7 +52,7 @@ class Drain:
     def __init__(self, session: Session) -> None:
         self.session, self.claimer = session, Claimer(session.id)
         self.inbox: queue.SimpleQueue[Report | Prepared | None] = queue.SimpleQueue()
-        self.running, self.stops = UnderWay(), Remembered()
+        self.running, self.stops = UnderWay(session.lease), Remembered()
         self.reports: list[Report] = []
         self.oldest_report = self.next_poll = 0.0
         self.hungry, self.over = True, False
@@ -293,7 +293,7 @@ class Drain:
     def _call(self, prepared: Prepared) -> None:
         if prepared.tool.contract.runs == "inline" and prepared.reader is None:
             self.running.tell(prepared)
-            self._report(perform(prepared, self.session.lease.held))
+            self._report(self.running.over(perform(prepared, self.session.lease.held)))
             return
         self._slot(prepared, carry_out)
 
@@ -324,7 +324,7 @@ class Drain:
             if item is None:
                 self.hungry = True
                 continue
-            self.running.end(item.claimed.step_id)
+            self.running.end(item)
             if isinstance(item, Report):
                 self._report(item)
             else:

@@ -28,6 +28,7 @@ from runtime.tools.present import present_of
 from runtime.tools.redact import redact
 from runtime.tools.registry import RegisteredTool
 from runtime.tools.retry import may_retry, next_delay
+from runtime.tools.showing import NOBODY, Showing
 from runtime.worker.permits import refused_by_budget, refused_by_policy, refused_by_scope
 from runtime.worker.work import Claimed, Report
 
@@ -53,6 +54,7 @@ class Prepared:
     reader: RegisteredTool | None = None
     looked_at: str | None = None
     present: str | None = None
+    showing: Showing = NOBODY  # where the call tells how far it is, from its begin on
 
     def send_instead(self, arguments: bytes) -> None:
         """Send these canonical bytes: a person edited the call, and they were checked and approved (C5.4)."""
@@ -269,6 +271,7 @@ def _request(prepared: Prepared, lease_ok: Callable[[], bool]) -> CallRequest:
         deadline_monotonic=time.monotonic() + seconds_left(prepared),
         cancel=prepared.cancel,
         lease_ok=lease_ok,
+        showing=prepared.showing,
     )
 
 

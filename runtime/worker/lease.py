@@ -22,6 +22,7 @@ from django.conf import settings
 _FORM = struct.Struct("<ddqq")
 _ONE, _LOOP = struct.Struct("<d"), struct.Struct("<dqq")
 _BARE = 2 * _ONE.size  # as earlier versions wrote it
+HEAD = _FORM.size  # behind it lies what :mod:`runtime.worker.places` shows of the calls in hand
 _GIVEN_UP = -1.0  # in place of the loop's time: the worker will do nothing more under this session
 
 
@@ -40,11 +41,12 @@ def lease_path(session_id: uuid.UUID) -> Path:
 class Lease:
     """A worker's own view of its lease. ``held()`` costs well under a microsecond."""
 
-    def __init__(self, session_id: uuid.UUID, seconds: float) -> None:
+    def __init__(self, session_id: uuid.UUID, seconds: float, room: int = 0) -> None:
         self.path = lease_path(session_id)
-        self.path.write_bytes(_FORM.pack(time.monotonic() + seconds, 0.0, 0, 0))
+        self.room = room  # bytes behind the head
+        self.path.write_bytes(_FORM.pack(time.monotonic() + seconds, 0.0, 0, 0) + bytes(room))
         with self.path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), _FORM.size)
+            self._map = mmap.mmap(file.fileno(), HEAD + room)
 
     def held(self) -> bool:
         """Return whether the lease is certain right now; a closed one never is."""
@@ -65,6 +67,13 @@ class Lease:
         """Show that the worker has nothing to do: no progress is expected of it."""
         if not self._map.closed:
             _LOOP.pack_into(self._map, _ONE.size, 0.0, 0, written)
+
+    def show(self, at: int, data: bytes) -> None:
+        """Write into the room behind the head; any thread of the worker may, and after the end it is for nobody."""
+        try:
+            self._map[HEAD + at : HEAD + at + len(data)] = data
+        except ValueError:
+            return  # closed
 
     def give_up(self) -> None:
         """Let go of the lease for ever: a call that asks afterwards is told that it is gone.
@@ -112,12 +121,13 @@ class Look:
 def look_at(session_id: uuid.UUID) -> Look:
     """Read a worker's file."""
     try:
-        shown = lease_path(session_id).read_bytes()
+        with lease_path(session_id).open("rb", buffering=0) as file:
+            shown = file.read(HEAD)
     except FileNotFoundError:
         return Look()
     if len(shown) < _BARE:
         return Look()
-    _deadline, beat, busy, progress = _FORM.unpack(shown[: _FORM.size].ljust(_FORM.size, b"\0"))
+    _deadline, beat, busy, progress = _FORM.unpack(shown.ljust(HEAD, b"\0"))
     if beat == _GIVEN_UP:
         return Look(given_up=True)
     return Look(beat == 0.0, False, time.monotonic() - beat if beat else 0.0, busy, progress)

@@ -11,6 +11,7 @@ import time
 import uuid
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -20,7 +21,8 @@ from runtime.kernel.conf import conf
 from runtime.kernel.ids import uuid7
 from runtime.store.arrays import arrays
 from runtime.store.tx import plain_tx
-from runtime.worker.lease import Lease, lease_path, look_at, write_deadline
+from runtime.worker.lease import Lease, Look, lease_path, look_at, write_deadline
+from runtime.worker.places import read_places, room
 
 
 def host_name() -> str:
@@ -60,6 +62,14 @@ def _stopped(pid: int) -> bool:
     return (_stat(pid) or "?")[0] in "Tt"
 
 
+def _use(stat: list[str]) -> tuple[float | None, int | None]:
+    """Return what a process has used: CPU seconds, its own threads' together, and bytes of memory it holds now."""
+    if len(stat) < 22:
+        return None, None
+    seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds, int(stat[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _works(session_id: uuid.UUID, pid: int) -> bool:
     """Return whether a living process makes progress: it is not stopped, and it goes round its loop while busy."""
     return not _stopped(pid) and look_at(session_id).stalled < conf().stall_seconds
@@ -87,7 +97,7 @@ class Session:
     def __init__(self) -> None:
         self.id = uuid7()
         self.pid = os.getpid()
-        self.lease = Lease(self.id, conf().lease_seconds)
+        self.lease = Lease(self.id, conf().lease_seconds, room())
         row = (
             self.id, host_name(), self.pid, process_start(self.pid) or "", orjson.dumps(list(conf().pools)).decode(),
             conf().slots, code_version(), conf().lease_seconds,
@@ -127,7 +137,8 @@ def renew_host(host: str) -> tuple[int, list[uuid.UUID]]:
     renewal was sent, so that it never outlives the row's own. A process that is stopped, or busy without progress,
     is left to its lease. Ended are sessions of dead processes, those that their workers gave up, and those whose worker
     says that it holds nothing while a step runs under them: it has forgotten the step, and nobody else would go on.
-    With a renewal goes what the worker shows: steps in hand (``busy``) and steps written (``progress_seq``).
+    With a renewal goes what the worker shows: steps in hand (``busy``), steps written (``progress_seq``), what its
+    process uses, and each call's attempt, progress, checkpoint and estimate (``in_hand``).
     """
     seconds = conf().lease_seconds
     with plain_tx() as tx:
@@ -148,7 +159,8 @@ def renew_host(host: str) -> tuple[int, list[uuid.UUID]]:
         if stalled:
             tx.send("mark_stalled", (stalled,))
         before = time.monotonic()
-        shown = arrays("uil", [(one, looks[one].busy, looks[one].progress) for one in alive])
+        processes = {row[0]: row[1] for row in rows}
+        shown = arrays("uilflt", [_shown(one, looks[one], processes[one]) for one in alive])
         renewed = [row[0] for row in tx.rows("renew_sessions", (seconds, *shown))] if alive else []
     for session_id in renewed:
         write_deadline(session_id, before + seconds)
@@ -156,6 +168,16 @@ def renew_host(host: str) -> tuple[int, list[uuid.UUID]]:
         with contextlib.suppress(OSError):
             lease_path(session_id).unlink(missing_ok=True)
     return len(renewed), ended
+
+
+def _shown(session_id: uuid.UUID, look: Look, pid: int) -> tuple[Any, ...]:
+    """Return a worker's share of a renewal; a process that its call runs in has its own figures, others only all's."""
+    calls, now = [], time.monotonic()
+    for seen in read_places(session_id) if look.busy else ():
+        child = _stat(seen.pid) if seen.pid else []
+        cpu, rss = _use(child) if child[1:2] == [str(pid)] else (None, None)  # its number may be somebody else's by now
+        calls.append({**seen.shown(now), "cpu_s": cpu, "rss_bytes": rss})
+    return (session_id, look.busy, look.progress, *_use(_stat(pid)), orjson.dumps(calls).decode() if calls else None)
 
 
 def kill_stalled(known: dict[uuid.UUID, tuple[int, str]]) -> list[int]:

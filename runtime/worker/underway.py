@@ -1,4 +1,4 @@
-"""The calls in a worker's slots, and the asks to end them (C5.5)."""
+"""The calls in a worker's slots, the asks to end them (C5.5), and how far they are (C2.8)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import threading
 import uuid
 from collections import OrderedDict
 
+from runtime.tools.showing import NOBODY, Showing
 from runtime.worker.execute import Prepared
+from runtime.worker.lease import Lease
+from runtime.worker.places import Places
+from runtime.worker.work import Report
 
 # Every worker hears every ask of the installation; the newest are kept for calls that are about to begin.
 _MOST_KEPT = 1024
@@ -15,28 +19,40 @@ _MOST_KEPT = 1024
 class UnderWay(dict[uuid.UUID, Prepared]):
     """Calls by step. The drain's thread puts them in and takes them out, the listener's thread asks them to end."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease: Lease | None = None) -> None:
         super().__init__()
+        self.places = Places(lease)
+        self._inline: Showing = NOBODY
         self.missed = False  # nobody listened for a while: asks to end may have passed by
         self._lock = threading.Lock()
         self._asked: OrderedDict[uuid.UUID, int] = OrderedDict()
 
     def begin(self, prepared: Prepared) -> None:
         """Take a call in that is about to begin; one that was asked to end meanwhile is told at once."""
+        prepared.showing = self.places.take(prepared.claimed)
         with self._lock:
             self[prepared.claimed.step_id] = prepared
             self._tell(prepared)
 
     def tell(self, prepared: Prepared) -> None:
-        """Tell a call that begins outside of the slots whether it was asked to end."""
+        """Tell a call that begins outside of the slots, in the drain's own thread, whether it was asked to end."""
+        prepared.showing = self._inline = self.places.take_inline(prepared.claimed)
         if self._asked:
             with self._lock:
                 self._tell(prepared)
 
-    def end(self, step_id: uuid.UUID) -> None:
-        """Let go of a call that is over."""
+    def over(self, report: Report) -> Report:
+        """Let go of the call in the drain's own thread; returns what became of it."""
+        self.places.leave_inline(self._inline)
+        self._inline = NOBODY
+        return report
+
+    def end(self, item: Report | Prepared) -> None:
+        """Let go of a call that is over, by what came of it."""
         with self._lock:
-            self.pop(step_id, None)
+            prepared = self.pop(item.claimed.step_id, None)
+        if prepared is not None:
+            self.places.leave(prepared.showing, item if isinstance(item, Report) else None)
 
     def ask(self, step_id: uuid.UUID, owner_epoch: int) -> None:
         """Ask a call to end, if it is of this epoch or an older one; one that has not begun yet finds it then.

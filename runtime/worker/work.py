@@ -110,6 +110,7 @@ class Claimed:
     poisoned: str | None = None  # a node whose stored output cannot be read
     tries: int = 1  # calls made, this one included: an attempt that yielded, or whose worker was lost, was no try
     signal: dict[str, Any] | None = None
+    seq: int = 0  # the run's, with this start: what was kept up to there is not done again if the worker is lost
     calls_before: int = 0  # calls of the run before this one; counted where its budget bounds them
 
     def bound(self, name: str) -> int | None:

@@ -20,6 +20,7 @@ RELEASED = {
     "functions.sql": "cfc7e8f96ce3b181fa36434bb32cbadbdbbbbdcf129b9abd289b041efc65c166",
     "guards.sql": "d8a9435b11c2a867ede6a2a21b5d93f73421236b1f46ab0c79bc2cee6333f0c6",
     "held.sql": "4b98a644cf5bec920be5ee47f0f4538ac69e41b750625a0f8c98f18c4e81ced7",
+    "in_hand.sql": "2dce1224417e0a8f78aa412084dcd89de2d02ffd006df9808b04a60945447417",
     "layout.sql": "531d4f71545fd4398ee3a8464d4bcc5b9c5cbffb00f714c16a429ed7b41d439b",
     "partitions.sql": "caced3d7946549ff1eb4e7ac3041e159269288a51321b547c58e4742e5d8e041",
     "queue_depth.sql": "87441dd69e7ec0b50a4bdced778040e9755c683fb13feaaddb6d7d156d032141",

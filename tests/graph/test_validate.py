@@ -257,6 +257,29 @@ def test_unknown_tools_and_arguments() -> None:
     assert asked == ["core.noop@1"]
 
 
+@pytest.mark.req("C2.8")
+@pytest.mark.parametrize(
+    ("said", "effect", "refused"),
+    [
+        ("recompute", "read", None),
+        ("recompute", "write", "`core.noop@1` writes: it is never just made again"),
+        ("query", "write", None),
+        ("query", "none", "`core.noop@1` has no effect that could be asked about"),
+        ("hold", "write", None),
+        ("hold", "read", None),
+    ],
+)
+def test_what_becomes_of_a_lost_step_must_fit_its_tool(said: str, effect: str, refused: str | None) -> None:
+    contract = type("Contract", (), {"input_schema": {}, "side_effect": effect})
+    document = workflow(tool("a", on_lost=said))
+    if refused is None:
+        check_workflow(document, known_tools=lambda reference: contract)
+        return
+    with pytest.raises(InvalidWorkflow, match=refused) as caught:
+        check_workflow(document, known_tools=lambda reference: contract)
+    assert caught.value.where == "/nodes/0/on_lost"
+
+
 def test_ids_may_hold_whatever_prints() -> None:
     ids = [
         "coinflip.flip-coin",

@@ -289,7 +289,7 @@ def test_orphans_are_returned_once(fresh_db, engine):
 def renewed(session_id: uuid.UUID) -> int:
     """Renew a session for thirty seconds, as the heartbeat does; returns how many were renewed."""
     with plain_tx() as tx:
-        return len(tx.rows("renew_sessions", (30.0, [session_id], [0], [0])))
+        return len(tx.rows("renew_sessions", (30.0, [session_id], [0], [0], [None], [None], [None])))
 
 
 @pytest.mark.parametrize("renew_first", [True, False])

@@ -92,6 +92,12 @@ def answer(message: dict[str, Any]) -> None:
         line = odd if params["name"] == "garbage" else whole
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+    elif method == "tools/call" and params["name"] == "counting":
+        token = params.get("_meta", {}).get("progressToken")
+        for done, total in params["arguments"]["told"] if token is not None else ():
+            more = {"progressToken": token, "progress": done, "total": total, "message": "for Jane Doe, card 4111"}
+            say({"jsonrpc": "2.0", "method": "notifications/progress", "params": more})
+        say({**reply, "result": text("told" if token is not None else "nobody asks")})
     elif method == "tools/call":
         result = call(params["name"], params.get("arguments") or {})
         if result is not None:

@@ -32,7 +32,7 @@ class Worker:
     def renew(self, seconds: float) -> bool:
         """Renew the lease as the heartbeat does; says whether it was still there to be renewed."""
         with plain_tx() as tx:
-            return bool(tx.rows("renew_sessions", (seconds, [self.session_id], [0], [0])))
+            return bool(tx.rows("renew_sessions", (seconds, [self.session_id], [0], [0], [None], [None], [None])))
 
     def die(self) -> None:
         """End the session as the heartbeat does when the process is gone."""

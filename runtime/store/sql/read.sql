@@ -126,10 +126,17 @@ SELECT content, media_type, sha256 FROM qd_artifact WHERE id = %s;
 
 -- name: read_workers
 -- Sessions that live, and those that ended within the last hour.
-SELECT id, host, pid, pools, slots, code_version, started_at, lease_until, beat_at, busy, ended_at, end_reason,
-  ended_at IS NULL AND lease_until > qd_now() AS alive
+SELECT id, host, pid, pools, slots, code_version, started_at, lease_until, beat_at, busy, progress_seq, cpu_seconds AS cpu_s,
+  rss_bytes, ended_at, end_reason, ended_at IS NULL AND lease_until > qd_now() AS alive
 FROM qd_worker_session WHERE ended_at IS NULL OR ended_at > qd_now() - interval '1 hour'
 ORDER BY started_at DESC LIMIT 500;
+
+-- name: steps_in_hand
+-- The tenant's steps as the heartbeats of their workers showed them; what has ended since is left out.
+SELECT h.session_id, s.run_id, s.id AS step_id, s.node, s.attempt, s.started_at, h.beat_at, h.call
+FROM qd_steps_in_hand() h JOIN qd_step s ON s.id = h.step_id AND s.status = 'running'
+  AND s.worker_session_id = h.session_id AND s.attempt = (h.call->>'attempt')::int
+WHERE %(step)s::uuid IS NULL OR s.id = %(step)s::uuid ORDER BY s.started_at, s.id;
 
 -- name: read_workflows
 SELECT w.id, w.name, w.description, w.created_at, max(v.number) AS newest, count(v.id) AS versions

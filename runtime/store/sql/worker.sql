@@ -123,10 +123,11 @@ SELECT id, pid, process_start, qd_now() > lease_until FROM qd_worker_session WHE
 
 -- name: renew_sessions
 -- A lease that has run out is not renewed: its steps may be somebody else's by now.
--- What its worker shows of itself comes with it: how many steps are in its hands, and how many it has written.
+-- What its worker shows of itself comes with it: how many steps are in its hands, how many it has written, what its
+-- process uses, and how far each call is (C2.8).
 UPDATE qd_worker_session w SET lease_until = qd_now() + make_interval(secs => %s), beat_at = qd_now(), end_reason = NULL,
-  busy = u.busy, progress_seq = u.progress
-FROM unnest(%s::uuid[], %s::int[], %s::bigint[]) u(id, busy, progress)
+  busy = u.busy, progress_seq = u.progress, cpu_seconds = u.cpu, rss_bytes = u.rss, in_hand = u.calls::jsonb
+FROM unnest(%s::uuid[], %s::int[], %s::bigint[], %s::float8[], %s::bigint[], %s::text[]) u(id, busy, progress, cpu, rss, calls)
 WHERE w.id = u.id AND w.ended_at IS NULL AND w.lease_until > qd_now() RETURNING w.id;
 
 -- name: mark_stalled

@@ -16,6 +16,7 @@ from runtime.tools.adapters.mcp_sessions import IDLE_S, Session, close_all, kept
 from runtime.tools.errors import ToolError
 from runtime.tools.loop import Progress, first_leaf, loop, run
 from runtime.tools.outcome import Answer, CallRequest, Failed, NotSent, check_before_send, tool_failure
+from runtime.tools.showing import NOBODY
 
 # The server says that it did not even look at the call.
 _NEVER_RUN = {-32700: "protocol", -32600: "validation", -32601: "not_found", -32602: "validation"}
@@ -74,7 +75,9 @@ async def _on(session: Session, request: CallRequest, progress: Progress) -> Ans
     progress.sent = True
     try:
         # Not the client's call_tool: that may send a second time by itself, and checks answers after the fact.
-        result = await client.session.send_request(message, mcp_types.CallToolResult)
+        result = await client.session.send_request(
+            message, mcp_types.CallToolResult, progress_callback=_progress(request)
+        )
     except asyncio.CancelledError:
         raise
     except Exception as error:
@@ -82,6 +85,17 @@ async def _on(session: Session, request: CallRequest, progress: Progress) -> Ans
     if result.is_error:
         raise tool_failure(request.tool, ToolError(_text(result) or "The tool reported an error.", code="tool_error"))
     return Answer(_value(result, config.get("result", "auto")))
+
+
+def _progress(request: CallRequest) -> Any:
+    """Return what hears the server's progress notifications: their numbers only, since a message may say anything."""
+    if request.showing is NOBODY:
+        return None
+
+    async def heard(done: float, total: float | None, _message: str | None) -> None:
+        request.showing.progress(done, total)
+
+    return heard
 
 
 async def _check_schema(session: Session, client: Any, config: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from runtime.tools.redact import redact
 _SLICE_S = 0.1
 _ENVELOPE_BYTES = 65_536
 _STDERR_BYTES = 4_096
+PROGRESS = b"progress "  # how a line of the child begins that is no answer
 # The child gets no connection string and no key of the product: only what a program needs to run.
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "LD_LIBRARY_PATH")
 _ROOT = str(Path(__file__).resolve().parents[3])
@@ -81,6 +82,7 @@ class _Child:
             )
         except OSError as error:
             raise NotSent("internal", "child_not_started", f"The child process did not start: {error}.") from error
+        self.request.showing.child(self.process.pid)
         self.selector = selectors.DefaultSelector()
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe is not None
@@ -202,6 +204,13 @@ class _Child:
             self.gone = True
         else:
             self.buffer += data or b""
+            self._hear_progress()
+
+    def _hear_progress(self) -> None:
+        """Take the lines that tell how far the tool is: none may lie where an answer is looked for."""
+        while self.buffer.startswith(PROGRESS) and b"\n" in self.buffer:
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
+                self.request.showing.progress(*json.loads(self._taken()[len(PROGRESS) :]))
 
     def _write(self, data: bytes) -> None:
         pipe, view = self.process.stdin, memoryview(data)

@@ -54,6 +54,7 @@ def context_of(request: CallRequest, cancel: threading.Event) -> CallContext:
         attempt=request.attempt,
         deadline=request.deadline_monotonic or time.monotonic() + request.tool.timeout_s,
         cancel=cancel,
+        showing=request.showing,
     )
 
 

@@ -192,6 +192,10 @@ def _return_one(
         need_case(run, "stuck", f"Step {step.node} takes its workers down.", step=step, facts={"workers_lost": losses})
         ended.append((run, step))
         return "failed"
+    if run.plan.nodes[step.node].on_lost == "hold":
+        move_step(run, step, "waiting", by="engine", cause="reconciled", reason="nothing was sent")
+        move_step(run, step, "hold", by="engine", cause="review", reason="its worker was lost")
+        return "parked"
     later = _apart(run, losses)
     move_step(run, step, "waiting", by="engine", cause="reconciled", reason="nothing was sent", not_before=later)
     if later is None:

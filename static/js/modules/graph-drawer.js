@@ -2,6 +2,7 @@
 // Choosing a step tells the document, so that others may follow: CustomEvent "qd:step" { detail: { node, step } }.
 
 const FRESH_MS = 400;
+const BEAT_MS = 5000;
 
 export class Drawer {
   /** `pattern` is the address of a step's drawer with NODE in the place of its name; `closed()` is told when it closes. */
@@ -15,6 +16,10 @@ export class Drawer {
       this.close();
     });
     addEventListener("popstate", () => moved(this.named));
+    // How far a running step is, its worker tells with each heartbeat; the run itself does not move by it.
+    setInterval(() => {
+      if (!document.hidden && this.place?.querySelector("[data-beats]")) this.refresh();
+    }, BEAT_MS);
   }
 
   /** The node that the address names. */
