@@ -12,7 +12,7 @@ from tests.support import db as support
 
 pytestmark = [pytest.mark.req("A10.1"), pytest.mark.django_db(transaction=True)]
 
-# The web asks these: who somebody is, how the engine does, what stands still.
+# The web asks these: who somebody is, how the engine does, how far the tenant's own steps are, what stands still.
 ASKED = {
     "qd_all_tenants()",
     "qd_backlog(integer)",
@@ -24,6 +24,7 @@ ASKED = {
     "qd_queue_depth(integer)",
     "qd_running_steps()",
     "qd_standing_stops()",
+    "qd_steps_in_hand()",
     "qd_token_by_hash(bytea)",
 }
 # Only duties ask these; they return ids and no more. None joins them: what is new for a duty is the worker's alone.

@@ -94,7 +94,7 @@ def shown_everywhere(run_id: uuid.UUID, beat: dict[str, Any], reader: Reader, st
     (told,) = worker["attempts"]
     assert (told["step_id"], told["progress"]["share"], told["standing"]) == (str(beat["step_id"]), 0.75, "quiet")
     assert json.loads(reader.get(f"/api/v1/steps/{beat['step_id']}/"))["heartbeat"]["checkpoint"] == beat["checkpoint"]
-    workers, drawer = reader.get("/workers/"), reader.get(f"/runs/{run_id}/drawer/long/")
+    workers, drawer = reader.get("/workers/"), reader.get(f"/runs/{run_id}/?step=long")
     for page in (workers, drawer):
         assert '3<span class="faint">/4</span>' in page
         assert "writing" in page
