@@ -1,4 +1,4 @@
-"""A running step as its worker's heartbeats tell of it: the drawer follows, and nothing on the pages runs over (C2.8)."""
+"""A running step as its worker's heartbeats tell of it: the drawer follows, and nothing runs over (C2.8)."""
 
 from __future__ import annotations
 
