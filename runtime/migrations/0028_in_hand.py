@@ -6,7 +6,7 @@ from runtime.store.sqlfile import schema_sql
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runtime", "0026_pool_queues")]
+    dependencies = [("runtime", "0027_run_attributes")]
 
     operations = [
         migrations.AddField("workersession", "cpu_seconds", models.FloatField(null=True)),
