@@ -15,6 +15,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import NotFound
+from runtime.queries.classes import list_classes
 from runtime.queries.console import read_queues, use_of_tools
 from runtime.queries.definitions import list_tools, list_whole_tools
 from runtime.queries.limits import list_breakers, list_limits
@@ -114,6 +115,7 @@ def workers(request: HttpRequest, actor: Actor) -> HttpResponse:
         "there": there,
         "gone": [one for one in rows if one["ended_at"] is not None],
         "pools": queues["pools"],
+        "classes": list_classes(actor=actor),
         "running": running,
         "slots": sum(one["slots"] for one in there),
     }

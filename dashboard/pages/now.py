@@ -73,7 +73,8 @@ def now(request: HttpRequest, actor: Actor) -> HttpResponse:
 
 def _health(actor: Actor, picture: dict[str, Any]) -> list[dict[str, Any]]:
     workers = list_workers(actor=actor) if may(actor, v.WORKER_READ) else []
-    return health(health_queries.readiness(), workers, picture["oldest_queued"], picture["effects"], picture["at"])
+    waits = picture["oldest_queued"], picture["late"]
+    return health(health_queries.readiness(), workers, *waits, picture["effects"], picture["at"])
 
 
 def _lead(actor: Actor, picture: dict[str, Any], asked: list[dict[str, Any]]) -> SafeString:

@@ -21,10 +21,12 @@ RULES: dict[str, Promise] = {
     "worker_lost": gettext_lazy("lost workers"),
     "worker_stalled": gettext_lazy("workers without progress"),
     "queue_old": gettext_lazy("steps that wait too long"),
+    "class_late": gettext_lazy("steps past the start of their class"),
     "queue_full": gettext_lazy("a queue that refuses"),
     "outbox_old": gettext_lazy("messages that do not leave"),
     "quarantined": gettext_lazy("messages in quarantine"),
     "circuit_open": gettext_lazy("tools that keep failing"),
+    "recovery_point": gettext_lazy("more work lost than allowed"),
     "stranded_runs": gettext_lazy("runs that stood still"),
     "subscriber_stuck": gettext_lazy("subscribers that stand still"),
     "long_write": gettext_lazy("transactions that stay open"),
@@ -87,6 +89,7 @@ def _beyond(rule: str, reads: Reads) -> str:
         "needs_attention": [("status", "needs_attention")],
         "failed_runs": [("status", "failed")],
         "queue_old": [("status", "queued"), ("status", "running")],
+        "class_late": [("status", "queued"), ("status", "running")],
     }
     if rule in lists:
         return f"{reverse('runs')}?{urlencode([*lists[rule], ('within', 'all')])}" if reads(v.RUN_READ) else ""

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 
 from dashboard.presenters import times
 from dashboard.presenters.alerts import DOUBTFUL
+from runtime.queries.classes import MOST_LATE
 
 OLD_QUEUE_SECONDS = 120.0
 LATE_BEAT_SECONDS = 10.0
@@ -21,6 +22,7 @@ def health(
     checks: dict[str, dict[str, Any]],
     workers: list[dict[str, Any]],
     oldest: dict[str, Any] | None,
+    late: list[dict[str, Any]],
     effects: dict[str, int],
     now: datetime,
 ) -> list[dict[str, Any]]:
@@ -32,7 +34,7 @@ def health(
         _scheduler(checks),
         _workers(workers, now),
         _database(checks),
-        _oldest(oldest, now),
+        _oldest(oldest, late, now),
         _effects(effects),
     ]
 
@@ -83,7 +85,15 @@ def _database(checks: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return _cell("database", _("Database"), _("answers") if check["ok"] else _("away"), detail, fine)
 
 
-def _oldest(oldest: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
+def _oldest(oldest: dict[str, Any] | None, late: list[dict[str, Any]], now: datetime) -> dict[str, Any]:
+    """Steps past the start their class aims at strain the queue, however short they have waited."""
+    if late:
+        first = min([*late, *([oldest] if oldest else [])], key=lambda one: one["queued_at"])
+        n, where = len(late), _runs(status=["queued", "running"])
+        detail = ngettext("%(n)s past the start of its class", "%(n)s past the start of their class", n)
+        age = times.duration((now - first["queued_at"]).total_seconds())
+        detail %= {"n": n if n <= MOST_LATE else f"{MOST_LATE}+"}
+        return _cell("oldest", _("Oldest queued"), age, detail, False, where, where)
     if oldest is None:
         return _cell("oldest", _("Oldest queued"), _("nothing waits"), _("every ready step is claimed"), True)
     age = (now - oldest["queued_at"]).total_seconds()

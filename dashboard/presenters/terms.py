@@ -89,6 +89,16 @@ SETTINGS = (
     gettext_lazy("Hours in which a repair case of high risk is due."),
     gettext_lazy("Hours in which a repair case of medium risk is due."),
     gettext_lazy("Hours in which a repair case of low risk is due."),
+    gettext_lazy("Seconds in which work of the class production alert is to start."),
+    gettext_lazy("Seconds in which a task of the class production alert is to end; 0: in no certain time."),
+    gettext_lazy("Seconds in which work of the class interactive is to start."),
+    gettext_lazy("Seconds in which a task of the class interactive is to end; 0: in no certain time."),
+    gettext_lazy("Seconds in which work of the class approval is to start."),
+    gettext_lazy("Seconds in which a task of the class approval is to end; 0: in no certain time."),
+    gettext_lazy("Seconds in which work of the class batch is to start."),
+    gettext_lazy("Seconds in which a task of the class batch is to end; 0: in no certain time."),
+    gettext_lazy("Seconds in which work of the class experiment is to start."),
+    gettext_lazy("Seconds in which a task of the class experiment is to end; 0: in no certain time."),
 )
 # The titles of problems (RFC 9457); their details are the API's and stay as they are.
 PROBLEMS = (

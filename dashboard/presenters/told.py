@@ -103,6 +103,10 @@ _ALERTS: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
         ),
         (r"Failed runs: (?P<what>.+?), (?P<why>\w+)", _("Failed runs: %(what)s, %(why)s (%(n)s)")),
         (r"Steps that are ready and are not started", _("Steps that are ready and are not started (%(n)s)")),
+        (
+            r"Steps past the start their class aims at: (?P<what>.+?)",
+            _("Steps past the start their class aims at: %(what)s (%(n)s)"),
+        ),
         (r"Messages that do not leave", _("Messages that do not leave (%(n)s)")),
         (r"Write transactions that stay open", _("Write transactions that stay open (%(n)s)")),
         (r"Messages in quarantine: (?P<what>.+?)", _("Messages in quarantine: %(what)s (%(n)s)")),
@@ -116,6 +120,10 @@ _ALERTS: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
         (
             r"So much waits that new work is refused, low priority first",
             _("So much waits that new work is refused, low priority first (%(n)s)"),
+        ),
+        (
+            r"More work lost than the workflow allows: (?P<what>.+?)",
+            _("More work lost than the workflow allows: %(what)s (%(n)s)"),
         ),
         (
             r"Runs that had come to a standstill and were mended",

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from dashboard.presenters import states, terms
 from dashboard.presenters.told import told as told_reason
+from runtime.kernel.classes import class_of
 
 register = template.Library()
 
@@ -80,6 +81,20 @@ def subject_word(kind: str) -> str:
         "queue": _("queue"),
     }
     return str(words.get(kind, kind))
+
+
+@register.filter
+def class_word(name: str | int) -> str:
+    """Return the name of a class of work; of the one that a priority lies in, for a number."""
+    words = {
+        "production_alert": _("production alert"),
+        "interactive": _("interactive"),
+        "approval": _("approval"),
+        "batch": _("batch"),
+        "experiment": _("experiment"),
+    }
+    key = class_of(name) if isinstance(name, int) else name
+    return str(words.get(key, key))
 
 
 @register.filter

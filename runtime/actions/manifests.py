@@ -18,8 +18,11 @@ from django.apps import apps
 from runtime.graph.plan import Plan
 from runtime.kernel import seams
 from runtime.kernel.canonical import canonical_bytes, digest
+from runtime.kernel.classes import WorkClass
 from runtime.kernel.errors import InvalidWorkflow
 from runtime.kernel.ids import uuid7
+from runtime.queries.base import parsed
+from runtime.queries.classes import classes_of
 from runtime.store.tx import Tx
 
 # What is in force in a tenant: (name of a policy, text that stands for its content), by name.
@@ -49,20 +52,24 @@ def code_version() -> str:
     return f"{project['version']}+{seen.hexdigest()[:12]}"
 
 
-def clock_and_policies(tx: Tx) -> tuple[datetime, Policies]:
-    """Return ``qd_now()`` and what is in force in the tenant, in one round trip; call it after the locks are held.
+def clock_and_policies(tx: Tx) -> tuple[datetime, Policies, dict[str, WorkClass]]:
+    """Return ``qd_now()``, what is in force in the tenant and its classes of work; call it after the locks are held.
 
-    That is what bounds the tenant's tools (``bounds``: regions, scopes) and what upper apps registered; what is not set
-    is left out. A manifest carries versions and digests alone: what a policy holds is not told to all who read a run.
+    One round trip. What is in force is what bounds the tenant's tools (``bounds``: regions, scopes) and what upper apps
+    registered; what is not set is left out. A manifest carries versions and digests alone: what a policy holds is not
+    told to all who read a run.
     """
     asked = {"bounds": "policy_sha256", **seams.policies()}
     with tx.pipeline():
         clock = tx.send("now")
         answers = {name: tx.send(query) for name, query in sorted(asked.items())}
+        settings = tx.send("read_settings", (tx.tenant_id,))
     now = clock.fetchone()
     assert now is not None
     rows = ((name, answer.fetchone()) for name, answer in answers.items())
-    return now[0], tuple((name, row[0]) for name, row in rows if row is not None)
+    in_force = tuple((name, row[0]) for name, row in rows if row is not None)
+    said = settings.fetchone()
+    return now[0], in_force, classes_of(parsed(said[0]) if said is not None else {})
 
 
 def split_reference(reference: str) -> tuple[str, int]:

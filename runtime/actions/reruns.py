@@ -25,6 +25,7 @@ from runtime.actions.terms import check_terms
 from runtime.graph.readiness import descendants
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
+from runtime.kernel.classes import due_of
 from runtime.kernel.errors import Conflict, NotFound
 from runtime.kernel.ids import uuid7
 from runtime.machine import law
@@ -112,7 +113,7 @@ def _start(
             current_status=latest[1],
         )
     source = of.id if of is not None else latest[0]
-    now, policies = clock_and_policies(tx)
+    now, policies, classes = clock_and_policies(tx)
     plan = unit.plan_of(tx, version_id)
     draft = Draft(
         task_id=task_id,
@@ -122,7 +123,7 @@ def _start(
         plan=plan,
         payload_sha256=b"",
         input=b"",
-        deadline=_deadline(now, deadline, timeout),
+        deadline=_deadline(now, deadline, timeout) or due_of(classes, priority, now),
         priority=priority,
         pool=pool,
         pools=tool_pools(unit.tx, version_id, plan),
@@ -149,7 +150,7 @@ def _start(
 
 
 def _deadline(now: datetime, deadline: datetime | None, timeout: float | None) -> datetime | None:
-    """Return a new run's deadline: the task's own, and its time limit counted anew. Raises Conflict when it passed."""
+    """Return a new run's deadline as the task says, its time limit counted anew. Raises Conflict when it passed."""
     if deadline is not None and deadline <= now:
         raise Conflict("The task's deadline has passed: nothing new starts.", remediation="Submit a new task.")
     if timeout is None:

@@ -25,6 +25,7 @@ from runtime.graph.plan import Plan
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
+from runtime.kernel.classes import WorkClass, due_of
 from runtime.kernel.errors import BadInput, NotFound, QuarterdeckError, RequestKeyConflict
 from runtime.kernel.ids import uuid7
 from runtime.machine.frame import Frame
@@ -108,7 +109,7 @@ def submit_bulk(*, actor: Actor, requests: list[SubmitRequest]) -> list[Accepted
 def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | QuarterdeckError]:
     answers: list[Accepted | QuarterdeckError | None] = [None] * len(requests)
     with frame(actor) as unit:
-        now, policies = clock_and_policies(unit.tx)
+        now, policies, classes = clock_and_policies(unit.tx)
         # Many items of one request name the same workflow: it is looked up once.
         version = cache(lambda name, number: unit.tx.one("workflow_version", {"name": name, "number": number}))
         # A key that is taken is answered from its task, whatever would be said of the request today.
@@ -124,7 +125,7 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
                 else:
                     check_owner(actor, owners.get(request.session or ""))
                     check_parent(unit.tx, actor, request.parent)
-                    drafts[index] = _draft(unit, request, now, found, policies)
+                    drafts[index] = _draft(unit, request, now, found, policies, classes)
             except QuarterdeckError as problem:
                 answers[index] = problem
         # In the order of their keys: two requests with the same keys never wait for each other in a circle.
@@ -148,9 +149,17 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
 
 
 def _draft(
-    unit: Frame, request: SubmitRequest, now: datetime, found: tuple[Any, ...] | None, policies: Policies
+    unit: Frame,
+    request: SubmitRequest,
+    now: datetime,
+    found: tuple[Any, ...] | None,
+    policies: Policies,
+    classes: dict[str, WorkClass],
 ) -> Draft:
-    """Make a draft of a request; ``found`` is the row of the workflow version it names, ``policies`` the tenant's."""
+    """Make a draft of a request.
+
+    ``found`` is the row of the workflow version it names; ``policies`` and ``classes`` are the tenant's.
+    """
     if found is None:
         version = "" if request.version is None else f" in version {request.version}"
         raise NotFound(
@@ -167,10 +176,6 @@ def _draft(
     body = canonical_bytes(request.input)
     if b'"artifact_id"' in body:
         keep_references(unit.tx, request.input)
-    deadline = request.deadline
-    if request.timeout is not None:
-        limit = _limit(max(now, request.scheduled_at or now), request.timeout)
-        deadline = min(limit, deadline) if deadline else limit
     return Draft(
         task_id=uuid7(),
         run_id=uuid7(),
@@ -179,7 +184,7 @@ def _draft(
         plan=plan,
         payload_sha256=request.payload_sha256(),
         input=body,
-        deadline=deadline,
+        deadline=_deadline(request, now, classes),
         priority=request.priority,
         pool=request.pool,
         scheduled_at=request.scheduled_at,
@@ -189,12 +194,18 @@ def _draft(
     )
 
 
-def _limit(start: datetime, seconds: float) -> datetime:
+def _deadline(request: SubmitRequest, now: datetime, classes: dict[str, WorkClass]) -> datetime | None:
+    """Return until when the task's first run has to end: as it says itself, else as its class says (C7.2)."""
+    start, deadline = max(now, request.scheduled_at or now), request.deadline
     try:
-        return start + timedelta(seconds=seconds)
+        if request.timeout is not None:
+            limit = start + timedelta(seconds=request.timeout)
+            return min(limit, deadline) if deadline else limit
+        return deadline or due_of(classes, request.priority, start)
     except OverflowError:
-        detail = "scheduled_at and timeout together lie beyond the year 9999."
-        raise BadInput(detail, where="/timeout", remediation="Plan it earlier.") from None
+        detail = "scheduled_at and the time limit together lie beyond the year 9999."
+        where = "/scheduled_at" if request.timeout is None else "/timeout"
+        raise BadInput(detail, where=where, remediation="Plan it earlier.") from None
 
 
 def _check(request: SubmitRequest, plan: Plan) -> None:

@@ -10,10 +10,10 @@ from runtime.actions.outcomes import VERDICTS
 from runtime.actions.submit import MAX_BULK
 from runtime.actions.terms import TERMS
 from runtime.api import part_schemas
+from runtime.kernel.classes import PRIORITY_CLASSES
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.models.effects import OPERATION_STATUSES
 from runtime.models.work import RUN_STATUSES, STEP_STATUSES
-from runtime.queries.limits import PRIORITY_CLASSES
 
 TEXT: dict[str, Any] = {"type": "string"}
 ID: dict[str, Any] = {"type": "string", "format": "uuid"}

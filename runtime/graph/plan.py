@@ -128,7 +128,8 @@ class Plan:
     """A workflow version, compiled. ``nodes`` is in topological order; ties keep the order of the specification.
 
     Beside the nodes of the graph it answers, when asked by name, the steps that undo them (``undo.Nodes``).
-    ``max_parallel`` bounds how many steps of a run are under way at once (C2.7).
+    ``max_parallel`` bounds how many steps of a run are under way at once (C2.7); ``recovery_point_s`` is how many
+    seconds of a step's work the loss of its worker may cost (C4.3).
     """
 
     name: str
@@ -143,6 +144,7 @@ class Plan:
     success: Expression | None
     max_parallel: int | None = None
     state: Template | None = None
+    recovery_point_s: float | None = None
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Plan:
@@ -228,6 +230,7 @@ class _Builder:
             success=_expression(self.spec, "success"),
             max_parallel=self.spec.get("max_parallel"),
             state=_template(self.spec, "state", ""),
+            recovery_point_s=self.spec.get("recovery_point_s"),
         )
 
     def _order(self) -> list[str]:

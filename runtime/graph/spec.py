@@ -275,6 +275,10 @@ _SCHEMA: dict[str, Any] = {
             "maximum": MAX_NODES,
             "description": "How many steps of a run are under way at once; without it, as many as there is room for.",
         },
+        "recovery_point_s": {
+            **_SECONDS,
+            "description": "How many seconds of a step's work a lost worker may cost at most; more of it is an alert.",
+        },
         "nodes": {
             "type": "array",
             "minItems": 1,

@@ -8,6 +8,7 @@ from typing import Any
 from runtime.access import verbs as v
 from runtime.kernel.actor import Actor
 from runtime.queries.base import parsed, reading
+from runtime.queries.classes import MOST_LATE, classes_in, late_steps
 
 STATE_BOUND = 50_000
 FACET_BOUND = 10_000
@@ -15,11 +16,12 @@ ATTENTION_LIMIT = 20
 
 
 def read_now(*, actor: Actor, failures_within: timedelta = timedelta(hours=12)) -> dict[str, Any]:
-    """Return the tenant's present: states, failures, attention, effects, oldest_queued. Verb ``run.read``.
+    """Return the tenant's present: states, failures, attention, effects, oldest_queued, late. Verb ``run.read``.
 
     ``states`` has one row per run status with h1, h12, h24, counted by start over the newest STATE_BOUND runs;
     ``cut`` says whether there were more. ``failures`` are the newest failed steps within ``failures_within`` by error
-    class. ``at`` is the database's time of all of it.
+    class; ``late`` are the steps past the start their class aims at, up to one more than MOST_LATE. ``at`` is the
+    database's time of all of it.
     """
     with reading(actor, v.RUN_READ) as tx:
         at = tx.now()
@@ -28,6 +30,7 @@ def read_now(*, actor: Actor, failures_within: timedelta = timedelta(hours=12)) 
         attention = tx.dicts("runs_in_attention", (ATTENTION_LIMIT,))
         effects = {row["status"]: row["count"] for row in tx.dicts("effects_by_state")}
         oldest = tx.dicts("oldest_queued")
+        late = late_steps(tx, classes_in(tx), MOST_LATE + 1)
     for row in attention:
         row["attention"] = parsed(row["attention"])
     return {
@@ -38,6 +41,7 @@ def read_now(*, actor: Actor, failures_within: timedelta = timedelta(hours=12)) 
         "attention": attention,
         "effects": effects,
         "oldest_queued": oldest[0] if oldest else None,
+        "late": late,
     }
 
 

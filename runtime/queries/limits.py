@@ -9,9 +9,6 @@ from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.queries.base import parsed, reading
 
-# Named ranges of priority (C7.2): a task may say the name in place of the number.
-PRIORITY_CLASSES = {"production_alert": 80, "interactive": 60, "approval": 40, "batch": 0, "experiment": -50}
-
 # A list holds so many; who wants to know whether there are more asks for one more.
 MOST_LIMITS, MOST_BREAKERS = 1000, 500
 
@@ -55,11 +52,3 @@ def read_policy(*, actor: Actor) -> dict[str, Any]:
     if not rows:
         return {"data_regions": None, "scopes": None, "set_by": None, "set_at": None}
     return {**rows[0], "data_regions": parsed(rows[0]["data_regions"]), "scopes": parsed(rows[0]["scopes"])}
-
-
-def class_of(priority: int) -> str:
-    """Return the class that a priority lies in: the highest one it reaches."""
-    for name, least in PRIORITY_CLASSES.items():
-        if priority >= least:
-            return name
-    return "experiment"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.access import verbs as v
-from runtime.kernel import seams
+from runtime.kernel import classes, seams
 from runtime.kernel.actor import Actor
 from runtime.machine.second import ALWAYS, EFFECTS, NEVER
 from runtime.queries.base import found, parsed, reading
@@ -17,7 +17,8 @@ seams.register_settings(
             "effect outside is open, or never.",
             default=NEVER,
             words=(NEVER, EFFECTS, ALWAYS),
-        )
+        ),
+        **classes.SETTINGS,
     }
 )
 

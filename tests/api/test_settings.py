@@ -8,6 +8,7 @@ import pytest
 
 from repair.policy import policy_of
 from runtime.actions.settings import set_setting
+from runtime.kernel.classes import CLASSES
 from runtime.kernel.errors import BadInput, PermissionDenied
 from runtime.machine.second import why_second
 from runtime.models import AuditEntry, Tenant
@@ -33,6 +34,7 @@ def audited(tenant: Any) -> list[tuple[str, str, str]]:
 def test_every_setting_is_listed_with_what_counts_and_what_it_takes(tenant):
     rows = {row["key"]: row for row in run("tenant", "settings", "--tenant", tenant.slug)}
     assert sorted(rows) == [
+        *sorted(f"classes.{name}.{part}" for name in CLASSES for part in ("start_s", "end_s")),
         "force.second_person",
         *(f"repair.due_hours.{risk}" for risk in ("high", "low", "medium")),
         "repair.second_person",

@@ -32,6 +32,7 @@ def alert(
         "circuit_open": "Calls held back, the tool keeps failing: core.echo@1",
         "queue_full": "So much waits that new work is refused, low priority first",
         "queue_old": "Steps that are ready and are not started",
+        "class_late": "Steps past the start their class aims at: interactive",
         "failed_runs": "Failed runs: plain, step a, server_error",
         "unknown_operations": "Effects of unknown outcome: core.echo@1",
         "needs_attention": "Runs that need attention: plain",

@@ -12,13 +12,31 @@ from runtime.actions.workflows import register_workflow
 from runtime.api.base import PAGING, PREFIX, Endpoint, describe, ref
 from runtime.api.http import json_body, json_bytes
 from runtime.api.part_schemas import QUERY_BODY
-from runtime.api.schemas import body, paged
+from runtime.api.schemas import COUNT, FLAG, TEXT, body, many, maybe, paged, shape
 from runtime.graph.spec import MAX_SPEC_BYTES, MAX_SPEC_DEPTH, workflow_schema
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import BadInput, NotFound
 from runtime.queries import definitions as queries
+from runtime.queries.recovery import DEFAULT_DAYS, MOST_DAYS, recovery_points
 from runtime.tools.contract_schema import CONTRACT_SCHEMA
 from runtime.tools.registry import register_tool
+
+_SECONDS = maybe({"type": "number"})
+_RECOVERY_POINT = shape(
+    {
+        "workflow": TEXT,
+        "version": COUNT,
+        "objective_s": {**_SECONDS, "description": "The workflow's recovery_point_s."},
+        "runs": COUNT,
+        "lost": {**COUNT, "description": "Attempts whose worker was lost."},
+        "p50_s": _SECONDS,
+        "p95_s": _SECONDS,
+        "max_s": _SECONDS,
+        "beyond": {**COUNT, "description": "Losses that cost more than the objective."},
+        "running": COUNT,
+        "at_risk_s": {**_SECONDS, "description": "What losing every worker now would cost the worst running step."},
+    }
+)
 
 
 class Workflows(Endpoint):
@@ -83,6 +101,26 @@ class WorkflowSchema(Endpoint):
     )
     def get(self, request: Request) -> Response:
         return Response(workflow_schema())
+
+
+class RecoveryPoints(Endpoint):
+    """What the loss of a worker costs, by workflow version."""
+
+    @describe(
+        "Measure how much work lost workers cost, by workflow version",
+        tag="workflows",
+        name="recovery_points",
+        answers={200: shape({"items": many(_RECOVERY_POINT), "days": COUNT, "cut": FLAG})},
+        query={
+            "workflow": (TEXT, "Only of this workflow."),
+            "days": (COUNT, f"Of runs started within so many days, at most {MOST_DAYS}; {DEFAULT_DAYS} by default."),
+        },
+    )
+    def get(self, request: Request) -> Response:
+        params = self.params
+        workflow, days = params.text("workflow"), params.integer("days", DEFAULT_DAYS, low=1, high=MOST_DAYS)
+        params.done()
+        return Response(recovery_points(actor=self.actor, workflow=workflow, days=days))
 
 
 class Tools(Endpoint):

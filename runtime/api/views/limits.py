@@ -1,4 +1,4 @@
-"""limits/, breakers/, policy/: what bounds the work."""
+"""limits/, classes/, breakers/, policy/: what bounds the work, and in what order it starts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from runtime.access.authorize import authorize
 from runtime.actions.limits import MOST, close_breaker, open_breaker, remove_limit, set_limit, set_policy
 from runtime.api.base import Endpoint, describe
 from runtime.api.http import json_body, path_id
-from runtime.api.schemas import COUNT, ID, OBJECT, TEXT, TIME, many, maybe, shape
+from runtime.api.schemas import COUNT, FLAG, ID, OBJECT, TEXT, TIME, many, maybe, shape
+from runtime.kernel.classes import PRIORITY_CLASSES
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.models.limits import BREAKER_STATES, LIMIT_SCOPES
 from runtime.queries import limits as queries
+from runtime.queries.classes import list_classes
 
 _REASON = {"type": "string", "maxLength": 2000}
 _NAMES = maybe({"type": "array", "maxItems": 200, "uniqueItems": True, "items": {"type": "string", "maxLength": 100}})
@@ -82,6 +84,28 @@ _BREAKER = shape(
         "waiting": COUNT,
     }
 )
+_CLASS = shape(
+    {
+        "class": {"enum": list(PRIORITY_CLASSES)},
+        "priority": {"type": "integer", "description": "The least that belongs to it."},
+        "start_s": {"type": "number", "description": "From ready to started."},
+        "end_s": maybe({"type": "number", "description": "The deadline of tasks that have none of their own."}),
+        "waiting": {**COUNT, "description": "Steps that wait to start, what people hold back not among them."},
+        "late": COUNT,
+        "oldest": maybe(TIME),
+    }
+)
+_LATE = shape(
+    {
+        "step_id": ID,
+        "run_id": ID,
+        "node": TEXT,
+        "class": {"enum": list(PRIORITY_CLASSES)},
+        "queued_at": TIME,
+        "start_by": TIME,
+        "parked": {**FLAG, "description": "It waits for a limit, a breaker or another call."},
+    }
+)
 _POLICY = shape({"data_regions": maybe(many(TEXT)), "scopes": maybe(many(TEXT))})
 
 
@@ -127,6 +151,20 @@ class Limit(Endpoint):
         wanted = path_id(limit_id, "limit")
         expected = None if shown < 0 else shown
         return Response(remove_limit(actor=self.actor, limit_id=wanted, reason=reason, expected_version=expected))
+
+
+class Classes(Endpoint):
+    """The classes of work."""
+
+    @describe(
+        "List the classes of work with what they aim at and what waits, and the steps that wait too long",
+        tag="limits",
+        name="list_classes",
+        answers={200: shape({"items": many(_CLASS), "late": many(_LATE)})},
+    )
+    def get(self, request: Request) -> Response:
+        self.params.done()
+        return Response(list_classes(actor=self.actor))
 
 
 class Breakers(Endpoint):

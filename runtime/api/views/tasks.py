@@ -16,9 +16,9 @@ from runtime.api.base import COUNTING, PAGING, PREFIX, TEXT, Endpoint, describe,
 from runtime.api.http import check, idempotency_key, json_body, path_id, rfc3339
 from runtime.api.part_schemas import CITED_KINDS
 from runtime.api.schemas import BULK_BODY, NEW_RUN_BODY, OBJECT, OUTCOME_BODY, TASK_BODY, body, paged
+from runtime.kernel.classes import PRIORITY_CLASSES
 from runtime.kernel.errors import QuarterdeckError
 from runtime.queries import tasks as queries
-from runtime.queries.limits import PRIORITY_CLASSES
 
 MAX_BULK_BYTES = 16_000_000
 _TIMES = ("scheduled_at", "data_time", "deadline")

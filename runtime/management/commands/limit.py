@@ -1,4 +1,4 @@
-"""`manage.py limit set tool|workflow|tenant|global …`, `list`, `remove ID`; `breakers`, `close|open ID`; `policy`."""
+"""`manage.py limit set tool|workflow|tenant|global …`, `list`, `remove ID`; `classes`; `breakers`, …; `policy`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from runtime.actions.limits import close_breaker, open_breaker, remove_limit, se
 from runtime.kernel.actor import Actor
 from runtime.management.cli import Act, identity, service_actor
 from runtime.models.limits import LIMIT_SCOPES
+from runtime.queries.classes import list_classes
 from runtime.queries.limits import list_breakers, list_limits, read_policy
 
 
@@ -27,6 +28,7 @@ class Command(Act):
         one.add_argument("--per-s", type=float)
         one.add_argument("--reason", default="")
         two = acts.add_parser("list", help="list limits and breakers")
+        eight = acts.add_parser("classes", help="list the classes of work, what waits of each, and what waits too long")
         seven = acts.add_parser("breakers", help="list breakers with their ids, those that hold calls back first")
         three = acts.add_parser("remove", help="take a limit away")
         three.add_argument("id")
@@ -43,7 +45,7 @@ class Command(Act):
         five = acts.add_parser("policy", help="show or set the regions and scopes tools may have")
         five.add_argument("--regions", help="comma-separated; 'any' bounds nothing")
         five.add_argument("--scopes", help="comma-separated; 'any' bounds nothing")
-        for each in (one, two, three, four, five, six, seven):
+        for each in (one, two, three, four, five, six, seven, eight):
             each.add_argument("--tenant", help="slug of the tenant (the only one, or acme)")
 
     def act(self, options: dict[str, Any]) -> Any:
@@ -55,6 +57,8 @@ class Command(Act):
             for row in [*limits, *list_breakers(actor=actor)]:
                 self.show(row)
             return None
+        if options["act"] == "classes":
+            return list_classes(actor=actor)
         if options["act"] == "remove":
             return remove_limit(actor=actor, limit_id=identity(options["id"]), reason=options["reason"])
         if options["act"] == "close":

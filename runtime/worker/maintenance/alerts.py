@@ -18,6 +18,7 @@ from runtime.kernel import seams
 from runtime.kernel.conf import conf
 from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
+from runtime.queries.classes import classes_in, late_steps
 from runtime.store import directory
 from runtime.store.links import page_link
 from runtime.store.tx import Tx, plain_tx, tenant_tx
@@ -28,7 +29,7 @@ FAILED_WINDOW_SECONDS = 900.0
 OUTBOX_OLD_SECONDS = 600.0
 SUBSCRIBER_OLD_SECONDS = 60.0
 # Alerts that a duty opens when it mends something: nothing is wrong any more, and it is told all the same.
-TOLD_BY_DUTIES = "stranded_runs:"
+STRANDED, RECOVERY_POINT = TOLD_BY_DUTIES = "stranded_runs:", "recovery_point:"
 _SHOWN = 20
 
 
@@ -120,8 +121,11 @@ def _findings(tx: Tx, whole: Whole) -> _Found:
             f"{where}:{kind or ''}", "failed_runs", "warning", f"Failed runs: {where}, {kind or 'ended'}", subject
         )
     for step_id, run_id, node, _age in tx.rows("alert_old_steps", (conf().queue_old_seconds,)):
-        subject = _subject("step", step_id, run_id, node)
+        subject = step_subject(step_id, run_id, node)
         found.add("", "queue_old", "warning", "Steps that are ready and are not started", subject)
+    for one in late_steps(tx, classes_in(tx)):
+        subject, name = step_subject(one["step_id"], one["run_id"], one["node"]), one["class"].replace("_", " ")
+        found.add(one["class"], "class_late", "warning", f"Steps past the start their class aims at: {name}", subject)
     for message_id, topic, error in tx.rows("alert_outbox_old", (OUTBOX_OLD_SECONDS,)):
         subject = _subject("message", message_id, None, f"{topic}: {error or 'not tried yet'}")
         found.add("", "outbox_old", "warning", "Messages that do not leave", subject)
@@ -183,17 +187,40 @@ def _compare(tx: Tx, found: dict[str, Finding], counts: dict[str, int]) -> None:
             last = now if fresh or len(finding.subjects) > count else _first_at
             tx.send("alert_update", (finding.title, finding.shown(), len(finding.subjects), last, alert_id))
     for fingerprint, finding in found.items():
-        tx.send(
-            "alert_insert",
-            (
-                uuid7(), tx.tenant_id, fingerprint, finding.rule, finding.severity, finding.title, finding.shown(),
-                len(finding.subjects), now, now,
-            ),
-        )  # fmt: skip
+        open_alert(tx, fingerprint, finding)
         counts["opened"] += 1
     if gone:
         tx.send("alerts_close", (gone,))
         counts["closed"] += len(gone)
+
+
+def open_alert(tx: Tx, fingerprint: str, finding: Finding) -> None:
+    """Open an alert; one that is open already stays as it is."""
+    now = tx.now()
+    tx.send(
+        "alert_insert",
+        (
+            uuid7(), tx.tenant_id, fingerprint, finding.rule, finding.severity, finding.title, finding.shown(),
+            len(finding.subjects), now, now,
+        ),
+    )  # fmt: skip
+
+
+def add_to_alert(tx: Tx, fingerprint: str, finding: Finding) -> None:
+    """Open an alert, or put more subjects in front of those of the one that is open."""
+    for alert_id, known, count, subjects, *_times in tx.rows("alerts_open"):
+        if known == fingerprint:
+            fresh = len(finding.subjects)
+            finding.subjects += orjson.loads(subjects) if isinstance(subjects, str | bytes) else subjects
+            title, shown = f"{finding.what[:280]} ({count + fresh})", finding.shown()
+            tx.send("alert_update", (title, shown, count + fresh, tx.now(), alert_id))
+            return
+    open_alert(tx, fingerprint, finding)
+
+
+def step_subject(step_id: uuid.UUID, run_id: uuid.UUID, node: str) -> dict[str, Any]:
+    """Return a step as an alert names it."""
+    return _subject("step", step_id, run_id, node)
 
 
 def _tell(tx: Tx) -> int:

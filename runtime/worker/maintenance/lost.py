@@ -24,7 +24,7 @@ from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import Array, arrays
 from runtime.store.tx import Tx, plain_tx, tenant_tx
 from runtime.worker.doubts import own_the_doubt
-from runtime.worker.maintenance import recovery
+from runtime.worker.maintenance import recovery, work_lost
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_runs, by_tenant, due
 
 _BATCH = 500
@@ -90,6 +90,7 @@ def _return(
             OperationState(*row) for row in tx.rows("operations_of_steps", (tx.tenant_id, [s.id for s in lost]))
         ]
         unfit = recovery.unfit(frame, lost)
+        costs = work_lost.measure(tx, lost)
         open_by_step = {o.step_id: o for o in operations if o.status in ("intended", "sent", "unknown")}
         ended: list[tuple[RunState, StepState]] = []
         attempts = []
@@ -105,6 +106,7 @@ def _return(
         settle(frame)
         now = next(iter(frame.runs.values())).now
         frame.flush(lambda tx: tx.send("finish_attempts", (now, *arrays("uuistxxt", attempts))))
+        work_lost.tell(frame, lost, costs)
         tx.notify(WORK_CHANNEL)
     for kind, count in here.items():
         counts[kind] += count

@@ -16,13 +16,12 @@ from runtime.graph.plans import plan_of
 from runtime.graph.propagate import attention, propagate, resolve, settle
 from runtime.graph.rewind import recount
 from runtime.kernel.conf import conf
-from runtime.kernel.ids import uuid7
 from runtime.machine.apply import add_step, note, touch
 from runtime.machine.frame import Frame
 from runtime.machine.needs import need_case
 from runtime.machine.rows import RunState, StepState
 from runtime.store.tx import tenant_tx
-from runtime.worker.maintenance.alerts import TOLD_BY_DUTIES, Finding
+from runtime.worker.maintenance.alerts import STRANDED, Finding, open_alert
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 log = structlog.get_logger(__name__)
@@ -61,14 +60,7 @@ def _mend(tenant_id: uuid.UUID, run_id: uuid.UUID) -> int:
         finding.subjects.append(
             {"kind": "run", "id": str(run_id), "run_id": str(run_id), "label": "; ".join(found)[:200]}
         )
-        fingerprint, now = f"{TOLD_BY_DUTIES}{run_id}", tx.now()
-        tx.send(
-            "alert_insert",
-            (
-                uuid7(), tx.tenant_id, fingerprint, finding.rule, finding.severity, finding.title, finding.shown(), 1,
-                now, now,
-            ),
-        )  # fmt: skip
+        open_alert(tx, f"{STRANDED}{run_id}", finding)
     log.error("a stranded run was mended", run=str(run_id), found=found)
     return 1
 
