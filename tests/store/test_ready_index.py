@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.config import env
 from runtime.actions.runs import pause_run, resume_run
+from runtime.kernel.classes import CLASSES
 from runtime.store.sqlfile import queries
 from runtime.store.tx import tenant_tx
 from tests.support import db as support
@@ -68,3 +69,11 @@ def test_so_does_the_question_how_urgent_the_next_one_is(engine, as_worker):
 def test_what_goes_on_is_in_the_index_again_and_comes_first(engine, as_worker, parked):
     resume_run(actor=engine.actor, run_id=parked, reason="go on")
     assert {one.run_id for one in engine.claim(10)} == {parked}
+
+
+@pytest.mark.req("C7.2")
+def test_looking_for_late_steps_enters_by_the_indexes_of_what_waits(engine, as_worker):
+    plan = explained(engine, "late_steps", ([*CLASSES], [80, 60, 40, 0, -100], [100, 79, 59, 39, -1], [1.0] * 5, 100))
+    assert "qd_step_ready" in plan, plan
+    assert "qd_step_parked" in plan, plan
+    assert "Seq Scan on qd_step" not in plan, plan
