@@ -25,6 +25,7 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import QuarterdeckError
 from runtime.models import Task
 from runtime.queries.base import COUNT_BOUND, Page, content, found, hexed, reading
+from runtime.queries.outputs import HUMAN_DECISION
 from runtime.store.tx import Tx
 
 _LISTED = [
@@ -159,11 +160,12 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     """Return one request as a list does, and with it what the decision is made by.
 
     {…, goal, task_name, run_status, step_status, shown, action_hash, actions [{node, tool, business_key,
-    arguments_hash, contract_hash, operation_id, consumed_at}], decisions [{decision, actor, version, comment, at}],
-    start_by, start_within_seconds, target_version, comment, now, approvals, notes [{kind, actor, text, details, at}],
-    deciders [{actor, role}], proposals [{id, version, state, editor}], supersedes, superseded_by, blocked (the code of
-    why this actor may not decide), revision (how often people changed it), redacted}. ``changes`` is what it changes of
-    the proposal before (``changes_cut``: and more), ``shown`` exactly what ``payload_hash`` is the hash of; both need
+    arguments_hash, contract_hash, operation_id, consumed_at}], decisions [{decision, actor, version, comment, at,
+    output_kind}], start_by, start_within_seconds, target_version, comment, now, approvals, notes [{kind, actor, text,
+    details, at}], deciders [{actor, role}], proposals [{id, version, state, editor}], supersedes, superseded_by,
+    blocked (the code of why this actor may not decide), revision (how often people changed it), redacted}. ``changes``
+    is what it changes of the proposal before (``changes_cut``: and more), ``shown`` exactly what ``payload_hash`` is
+    the hash of; both need
     ``payload.read``. Raises NotFound. Verb ``approval.read``.
     """
     with reading(actor, READ) as tx:
@@ -184,7 +186,7 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     row = _present(row, {row["task_id"]: row.pop("workflow_name")})
     row["actions"] = [_present_action(one) for one in actions]
     said = ("decision", "actor", "for_actor", "version", "comment", "at")
-    row["decisions"] = [{name: one[name] for name in said} for one in decisions]
+    row["decisions"] = [{**{name: one[name] for name in said}, "output_kind": HUMAN_DECISION} for one in decisions]
     answers = [one["answer"] for one in decisions if one["answer"] is not None]
     row["approvals"] = approved
     row["notes"] = [_present_note(one) for one in notes]

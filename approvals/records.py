@@ -20,6 +20,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.queries.base import Page, content, cursor_of, hexed, parsed, position_of, reading
+from runtime.queries.outputs import HUMAN_DECISION
 from runtime.store.tx import Tx
 
 FORMAT = "quarterdeck.approval/1"
@@ -162,6 +163,7 @@ def _decision(row: dict[str, Any], action_sha256: str | None) -> dict[str, Any]:
         "action_sha256": action_sha256,
         "comment": row["comment"],
         "at": row["at"],
+        "output_kind": HUMAN_DECISION,
     }
 
 
@@ -208,6 +210,7 @@ _SAID = _shape(
         "action_sha256": _SHA256,
         "comment": _TEXT,
         "at": _TIME,
+        "output_kind": {"const": HUMAN_DECISION},
     }
 )
 _PROPERTIES: dict[str, Any] = {

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from approvals.hooks import harmless
 from runtime.actions.notices import secret_of
 from runtime.kernel.messages import Webhook
+from runtime.queries import outputs
 from runtime.queries.base import hexed
 from runtime.queries.runs import run_in
 from runtime.store.links import page_link
@@ -60,6 +61,7 @@ def _standard(tx: Tx, payload: dict[str, Any], run: dict[str, Any], link: str) -
         "started_at": run["started_at"],
         "finished_at": run["finished_at"],
         "output_sha256": hexed(output[0]["output_sha256"]) if output else None,
+        "output_kind": outputs.of_run(payload["event"].removeprefix("run.")),
         **payload["then"],
         "link": link,
     }

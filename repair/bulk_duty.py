@@ -139,10 +139,11 @@ def _answer(tenant_id: uuid.UUID, taken: Taken) -> None:
         log.info("a bulk repair's item waits", item=str(taken.item_id), problem=problem.detail)
         return
     except QuarterdeckError as problem:
-        state, result = REFUSED, {"code": problem.code, "detail": problem.detail[:500]}
+        state, result = REFUSED, {**problem.as_refusal(), "detail": problem.detail[:500]}
     except Exception as problem:
         log.exception("a bulk repair's item failed", item=str(taken.item_id))
-        state, result = BROKEN, {"code": "internal", "detail": type(problem).__name__}
+        broken = QuarterdeckError(type(problem).__name__, remediation="Look into the log, then take its case by hand.")
+        state, result = BROKEN, {**broken.as_refusal(), "code": "internal"}
     with tenant_tx(tenant_id) as tx:
         rows = BulkItem.objects.filter(id=taken.item_id, state=WORKING)
         rows.update(state=state, result=result, finished_at=tx.now(), taken_until=None)

@@ -82,7 +82,7 @@ def _one(actor: Actor, item: dict[str, Any], request_id: uuid.UUID, decision: st
             comment=comment,
         )
     except QuarterdeckError as problem:
-        return {"id": str(request_id), "ok": False, "code": problem.code, "detail": problem.detail}
+        return {"id": str(request_id), "ok": False, **problem.as_refusal()}
     return {"id": str(request_id), "ok": True, "state": answer["state"], "replayed": answer["replayed"]}
 
 

@@ -10,6 +10,7 @@ from approvals.records import REPORTS
 from approvals.trying import COUNTS, DIFFERENCES
 from runtime.access.roles import ROLES
 from runtime.api.schemas import ANY, COUNT, ID, SHA256, TEXT, TIME, many, maybe, shape
+from runtime.kernel.errors import STRUCTURED
 
 _VERSION = {"type": "integer", "minimum": 1, "maximum": 32767, "description": "The version you were shown."}
 _HASH = {**SHA256, "description": "The hash of what you were shown."}
@@ -150,6 +151,7 @@ _DECISION = shape(
         "version": COUNT,
         "comment": TEXT,
         "at": TIME,
+        "output_kind": {"const": "human_decision"},
     }
 )
 _NOTE = shape({"kind": TEXT, "actor": TEXT, "text": TEXT, "details": maybe(ANY), "at": TIME})
@@ -293,7 +295,7 @@ BULK_ANSWER = shape(
         "decision": {"enum": list(DECISIONS)},
         "decided": COUNT,
         "refused": COUNT,
-        "items": many(shape({"id": ID, "ok": FLAG})),
+        "items": many(shape({"id": ID, "ok": FLAG}, dict.fromkeys((*STRUCTURED, "detail"), ANY))),
     }
 )
 DELEGATION = shape(

@@ -246,6 +246,7 @@ COLUMNS = {
     "workflow": lambda row: row["workflow"],
     "workflow_version": lambda row: row["workflow_version"],
     "status": lambda row: row["status"],
+    "output_kind": lambda row: row["output_kind"],
     "reason": lambda row: row["reason"],
     "created_at": lambda row: row["created_at"],
     "started_at": lambda row: row["started_at"],

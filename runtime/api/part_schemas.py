@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.actions.evidence import Kind
+from runtime.kernel.errors import STRUCTURED
+from runtime.queries.outputs import OUTPUT_KINDS
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
@@ -14,6 +16,31 @@ _MAYBE_TEXT: dict[str, Any] = {"anyOf": [_TEXT, {"type": "null"}]}
 _TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
 _REASON: dict[str, Any] = {"type": "string", "maxLength": 2000, "description": "Why, for the audit and the run."}
 _MOST = 2**31 - 1
+
+OUTPUT_KIND: dict[str, Any] = {
+    "enum": [*OUTPUT_KINDS, None],
+    "description": (
+        "What kind of output it is. final: what a run that ended came to. tool_result: what a tool answered. "
+        "human_decision: what a person decided, answered or set by hand. failure: that it did not succeed. "
+        "compensation: what undid an effect. partial: before an end, such as progress, a part of an effect, a switch's "
+        "choice, or a run that goes on. null: nothing was given."
+    ),
+}
+STEP_ERROR: dict[str, Any] = {
+    "type": "object",
+    "description": "An error of a step; it says the same as a problem.",
+    "required": ["class", *STRUCTURED],
+    "properties": {
+        "class": {"type": "string", "description": "Of the classes in the schema of tool contracts."},
+        "message": _TEXT,
+        "code": _TEXT,
+        "retryable": _FLAG,
+        "retry_after": {"anyOf": [{"type": "number"}, {"type": "null"}], "description": "Seconds, when it waits."},
+        "run_id": _ID,
+        "step_id": {"anyOf": [_ID, {"type": "null"}]},
+        "remediation": _TEXT,
+    },
+}
 
 QUERY_BODY: dict[str, Any] = {
     "type": "object",

@@ -32,6 +32,7 @@ from runtime.kernel.errors import (
     Stale,
     Unavailable,
 )
+from runtime.kernel.ids import parse_uuid
 from runtime.queries.runs import last_event
 
 log = logging.getLogger("quarterdeck.api")
@@ -62,6 +63,7 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response:
     actor = _actor(request)
     if isinstance(problem, PermissionDenied) and request is not None and actor and request.method not in SAFE:
         _record_denial(actor, request, problem)
+    _name_place(problem, context.get("kwargs") or {})
     body = problem.as_problem()
     body["instance"] = getattr(request, "path", "")
     if isinstance(problem, Stale | MoveRefused) and actor is not None:
@@ -70,6 +72,14 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response:
     response = Response(body, status=problem.http_status, content_type=CONTENT_TYPE)
     _headers(response, problem, exception)
     return response
+
+
+def _name_place(problem: QuarterdeckError, named: dict[str, Any]) -> None:
+    """Let a refusal about a run or a step of the address name it, unless nothing of that id was to be told."""
+    if isinstance(problem, NotFound | NotAuthenticated | PermissionDenied):
+        return
+    problem.run_id = problem.run_id or parse_uuid(str(named.get("run_id", "")))
+    problem.step_id = problem.step_id or parse_uuid(str(named.get("step_id", "")))
 
 
 def plain(problem: QuarterdeckError, path: str) -> HttpResponse:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# What every error says, in an answer of the API and of a step alike (C6.1).
+STRUCTURED = ("code", "retryable", "retry_after", "run_id", "step_id", "remediation")
+
 
 class QuarterdeckError(Exception):
     """Something went wrong that has no better name."""
@@ -36,7 +39,11 @@ class QuarterdeckError(Exception):
         super().__init__(self.detail)
 
     def as_problem(self) -> dict[str, Any]:
-        """Return the members of an RFC 9457 problem detail, without ``instance``."""
+        """Return the members of an RFC 9457 problem detail, without ``instance``.
+
+        ``code``, ``retryable``, ``retry_after`` (seconds), ``run_id``, ``step_id`` and ``remediation`` are always there
+        (C6.1), null where there is nothing to say.
+        """
         body: dict[str, Any] = {
             "type": f"urn:quarterdeck:problem:{self.code}",
             "title": self.title,
@@ -44,17 +51,20 @@ class QuarterdeckError(Exception):
             "detail": self.detail,
             "code": self.code,
             "retryable": self.retryable,
-            "remediation": self.remediation,
-        }
-        optional = {
-            "where": self.where,
             "retry_after": self.retry_after,
             "run_id": str(self.run_id) if self.run_id else None,
             "step_id": str(self.step_id) if self.step_id else None,
+            "remediation": self.remediation,
         }
-        body.update({k: v for k, v in optional.items() if v is not None})
+        if self.where is not None:
+            body["where"] = self.where
         body.update(self.extra)
         return body
+
+    def as_refusal(self) -> dict[str, Any]:
+        """Return what an answer about many things says of the one that was refused: the six members and ``detail``."""
+        body = self.as_problem()
+        return {name: body[name] for name in (*STRUCTURED, "detail")}
 
 
 class BadInput(QuarterdeckError):
@@ -204,6 +214,13 @@ class CursorExpired(QuarterdeckError):
 
     code, http_status, title = "cursor_expired", 410, "Cursor expired"
     remediation = "Read the snapshot, then the events after its `last_included_seq`."
+
+
+class EventsGone(QuarterdeckError):
+    """Events of this run are no longer kept, so it cannot be told from them."""
+
+    code, http_status, title = "events_gone", 410, "Events are gone"
+    remediation = "Read the snapshot: what is stored of the run is still there."
 
 
 class QueueFull(QuarterdeckError):

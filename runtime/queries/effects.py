@@ -9,6 +9,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import authorize, may
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import NotFound
+from runtime.queries import failures, outputs
 from runtime.queries.base import content, found, hexed, parsed, reading
 
 
@@ -23,7 +24,9 @@ def read_operation(*, actor: Actor, operation_id: uuid.UUID) -> dict[str, Any]:
     payload, response = row.pop("payload"), row.pop("response")
     row["tool"] = f"{row['tool']}@{row.pop('tool_version')}"
     row["payload_sha256"], row["response_sha256"] = hexed(row["payload_sha256"]), hexed(row["response_sha256"])
-    row["error"] = parsed(row["error"])
+    place = {"run_id": row["run_id"], "step_id": row["step_id"], "status": row["status"]}
+    row["error"] = failures.told(parsed(row["error"]), **place)
+    row["output_kind"] = outputs.of_operation(row.pop("kind"), row["status"])
     row["redacted"] = not may(actor, v.PAYLOAD_READ)
     if not row["redacted"]:
         row["payload"], row["response"] = content(payload), content(response)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -19,6 +20,7 @@ from runtime.graph.plan import Plan
 from runtime.graph.plans import plan_of
 from runtime.kernel.actor import Actor
 from runtime.queries.base import found, parsed, reading
+from runtime.queries.replay import past_in
 from runtime.queries.steps import present_step
 from runtime.store.tx import Tx
 
@@ -64,32 +66,35 @@ def _keep(cache: OrderedDict[uuid.UUID, dict[str, Any]], key: uuid.UUID, drawing
     return drawing
 
 
-def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False) -> dict[str, Any]:
+def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False, until: int | None = None) -> dict[str, Any]:
     """Return the run's graph: {last_included_seq, at, workflow, run, layout, nodes, edges}. Verb ``run.read``.
+
+    With ``until`` it is the graph as it stood after that event, told by the events alone; ``at`` is that event's time.
 
     A node: id, kind, title, tool, join (mode, policy, timeout_s or None), step (its current execution version, brief if
     asked), ``level`` (the longest path to it), its upper left corner x, y in pixels and its ``group``. An edge: source,
     target, on_failure, optional, case (a switch's branch), taken (None until the switch decided), ``points`` (x, y, x,
     y, …). ``layout`` has engine, direction (TB, LR), width, height, box and ``groups``, a smaller drawing of a large
-    graph. Raises NotFound.
+    graph. Raises NotFound, and with ``until`` as ``replay.past_in`` does.
     """
     with reading(actor, v.RUN_READ) as tx:
-        rows = tx.dicts("read_run_steps", (run_id,))
-        found(rows[0] if rows else None, "run")
-        run = tx.dicts("live_run", (run_id,))[0]
-        plan = plan_of(tx, rows[0]["workflow_version_id"])
-        drawing = drawing_in(tx, rows[0]["workflow_version_id"], plan)
-        since = dict(tx.rows("live_since", (run_id,))) if any(row["status"] in _DOUBTS for row in rows) else {}
-        at = tx.now()
-    run.update(seq=rows[0]["run_seq"], version=rows[0]["run_version"], status=rows[0]["run_status"])
+        if until is None:
+            rows, run, version_id, at = _present(tx, run_id)
+        else:
+            past = past_in(tx, run_id, until)
+            rows, run, version_id, at = past.rows_then(), past.run_then(), past.run["workflow_version_id"], past.at
+        plan = plan_of(tx, version_id)
+        drawing = drawing_in(tx, version_id, plan)
+        doubts = any(row["status"] in _DOUBTS for row in rows)
+        since = dict(tx.rows("live_since", (run_id, run["seq"]))) if doubts else {}
     for row in rows:
         row["since"] = since.get(row["id"])
     show = brief_step if brief else present_step
-    steps = {row["node"]: show(row) for row in rows if row["id"] is not None}
+    steps = {row["node"]: show(row) for row in rows}
     groups = drawing["groups"]
     layout = {name: drawing[name] for name in ("engine", "direction", "width", "height", "box")}
     return {
-        "last_included_seq": rows[0]["run_seq"],
+        "last_included_seq": run["seq"],
         "at": at,
         "workflow": plan.name,
         "run": run,
@@ -97,6 +102,15 @@ def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False) -> dict[
         "nodes": _nodes(plan, drawing, steps),
         "edges": _edges(plan, drawing, steps),
     }
+
+
+def _present(tx: Tx, run_id: uuid.UUID) -> tuple[list[dict[str, Any]], dict[str, Any], uuid.UUID, datetime]:
+    """Return the steps' rows and the run of one moment, the id of its workflow version, and the time."""
+    rows = tx.dicts("read_run_steps", (run_id,))
+    head = found(rows[0] if rows else None, "run")
+    run = tx.dicts("live_run", (run_id,))[0]
+    run.update(seq=head["run_seq"], version=head["run_version"], status=head["run_status"])
+    return [row for row in rows if row["id"] is not None], run, head["workflow_version_id"], tx.now()
 
 
 def _without(mapping: dict[str, Any], name: str) -> dict[str, Any]:

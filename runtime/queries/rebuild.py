@@ -17,13 +17,13 @@ PAGE = 5_000
 MOST = 100
 _EVENT = (
     "seq type step_id node execution_version attempt owner_epoch version from_status to_status cause reason payload"
-    " occurred_at"
+    " occurred_at actor"
 ).split()
 _RUN_FIELDS = (
     "status reason version seq cancel_requested paused attention n_open_operations n_compensating cancel_by created_at"
     " started_at finished_at"
 ).split()
-_STEP_FIELDS = [name for name in FoldedStep.__dataclass_fields__ if name not in ("id", "node", "execution_version")]
+STEP_FIELDS = [name for name in FoldedStep.__dataclass_fields__ if name not in ("id", "node", "execution_version")]
 
 
 def rebuild_run(run_id: uuid.UUID, tenant_id: uuid.UUID, *, using: str = "default") -> list[str]:
@@ -38,6 +38,14 @@ def rebuild_run(run_id: uuid.UUID, tenant_id: uuid.UUID, *, using: str = "defaul
 
 def rebuild_in(tx: Tx, run_id: uuid.UUID) -> list[str]:
     """Do :func:`rebuild_run` inside an open transaction."""
+    run, steps = stored_in(tx, run_id)
+    folded = FoldedRun(plan_of(tx, run["workflow_version_id"]))
+    fold_in(tx, folded, run_id, run["seq"])
+    return compare_in(tx, folded, run, steps)
+
+
+def stored_in(tx: Tx, run_id: uuid.UUID) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the run's row and those of all its steps, superseded ones included, of one moment. Raises NotFound."""
     rows = tx.rows("rebuild_rows", (run_id,))
     if not rows:
         raise NotFound("There is no run of that id in this tenant.")
@@ -51,14 +59,25 @@ def rebuild_in(tx: Tx, run_id: uuid.UUID) -> list[str]:
     run["attention"] = parsed(run["attention"])
     for step in steps:
         step["choice"], step["error"] = parsed(step["choice"]), parsed(step["error"])
-    folded = FoldedRun(plan_of(tx, run["workflow_version_id"]))
-    after = 0
-    while page := tx.rows("rebuild_events", (run_id, after, run["seq"], PAGE)):
+    return run, steps
+
+
+def fold_in(tx: Tx, folded: FoldedRun, run_id: uuid.UUID, until: int) -> dict[str, Any] | None:
+    """Let ``folded`` take the run's events after its own seq up to ``until``; returns the last it took."""
+    event: dict[str, Any] | None = None
+    after = folded.seq
+    while page := tx.rows("rebuild_events", (run_id, after, until, PAGE)):
         for row in page:
             event = dict(zip(_EVENT, row, strict=True))
             event["payload"] = parsed(event["payload"])
             folded.take(event)
         after = page[-1][0]
+    return event
+
+
+def compare_in(tx: Tx, folded: FoldedRun, run: dict[str, Any], steps: list[dict[str, Any]]) -> list[str]:
+    """Return how the rows of :func:`stored_in` differ from what all of the run's events say, at most MOST lines."""
+    run_id = run["id"]
     found = _differences(folded, run, steps)
     operations = tx.rows("rebuild_operations", (run_id,))
     head = tx.one("rebuild_head", (run_id,))
@@ -88,7 +107,7 @@ def _differences(folded: FoldedRun, run: dict[str, Any], steps: list[dict[str, A
             continue
         if told.id is not None:
             _compare(found, f"{where} id", told.id, row["id"])
-        for name in _STEP_FIELDS:
+        for name in STEP_FIELDS:
             if name == "claimable" and (row["status"] != "queued" or row[name] is None):
                 continue  # it says nothing of a step that is in no queue
             _compare(found, f"{where} {name}", getattr(told, name), row[name])

@@ -11,8 +11,9 @@ from runtime.access import verbs as v
 from runtime.access.authorize import authorize, may, may_which
 from runtime.kernel.actor import Actor
 from runtime.models.effects import OPERATION_OPEN
+from runtime.queries import failures, outputs
 from runtime.queries.base import Page, content, cursor_of, hexed, parsed, position_of, reading
-from runtime.queries.runs import present_event
+from runtime.queries.runs import kinds_in, present_event
 from runtime.store.tx import tenant_tx
 
 AUDIT_WINDOW = 20_000
@@ -34,7 +35,7 @@ def list_operations(*, actor: Actor, run_id: uuid.UUID, node: str | None = None)
     wanted: dict[str, Any] = {"run": run_id, "node": node, "at": None, "id": None, "first": list(OPERATION_OPEN)}
     with reading(actor, v.OPERATION_READ) as tx:
         rows = tx.dicts("run_operations", {**wanted, "limit": OPERATION_BOUND})
-    return [_present_operation(row) for row in sorted(rows, key=lambda row: (row["intended_at"], row["id"]))]
+    return [_present_operation(row, run_id) for row in sorted(rows, key=lambda row: (row["intended_at"], row["id"]))]
 
 
 def page_operations(*, actor: Actor, run_id: uuid.UUID, cursor: str | None = None, limit: int = 50) -> Page:
@@ -48,15 +49,17 @@ def page_operations(*, actor: Actor, run_id: uuid.UUID, cursor: str | None = Non
     if len(rows) > limit:
         rows = rows[:limit]
         following = cursor_of(name, actor, [rows[-1]["intended_at"].isoformat(), str(rows[-1]["id"])])
-    return Page([_present_operation(row) for row in rows], following)
+    return Page([_present_operation(row, run_id) for row in rows], following)
 
 
-def _present_operation(row: dict[str, Any]) -> dict[str, Any]:
+def _present_operation(row: dict[str, Any], run_id: uuid.UUID) -> dict[str, Any]:
     contract = content(row.pop("contract")) or {}
     row["consistency"] = {name: contract.get(name) for name in ("idempotency", "query", "compensation")}
     row["tool"] = f"{row['tool']}@{row.pop('tool_version')}"
     row["payload_sha256"], row["response_sha256"] = hexed(row["payload_sha256"]), hexed(row["response_sha256"])
-    row["error"] = parsed(row["error"])
+    place = {"run_id": run_id, "step_id": row["step_id"], "status": row["status"]}
+    row["error"] = failures.told(parsed(row["error"]), **place)
+    row["output_kind"] = outputs.of_operation(row.pop("kind"), row["status"])
     return row
 
 
@@ -65,14 +68,20 @@ def list_attempts(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
     with reading(actor, v.RUN_READ) as tx:
         rows = tx.dicts("run_attempts", (run_id,))
     for row in rows:
-        row["error"] = parsed(row["error"])
+        error, outcome = parsed(row["error"]), row["outcome"]
+        row["error"] = failures.told(error, run_id=run_id, step_id=row["step_id"], status=outcome or "")
+        row["output_kind"] = outputs.of_attempt(row.pop("kind"), outcome)
     return rows
 
 
 def list_node_events(*, actor: Actor, run_id: uuid.UUID, node: str) -> list[dict[str, Any]]:
     """Return the events of one node in order, after RUN_CREATED; at most 2,000. Verb ``run.read``."""
     with reading(actor, v.RUN_READ) as tx:
-        return [present_event(row) for row in tx.dicts("node_events", {"run": run_id, "node": node})]
+        head = tx.dicts("read_run_seq", (run_id,))
+        if not head:
+            return []
+        kind_of = kinds_in(tx, head[0]["workflow_version_id"])
+        return [present_event(row, run_id, kind_of) for row in tx.dicts("node_events", {"run": run_id, "node": node})]
 
 
 def list_checkpoints(*, actor: Actor, run_id: uuid.UUID) -> dict[tuple[str, int], dict[str, Any]]:
@@ -88,11 +97,15 @@ def list_artifacts(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
     """Return the large contents that a run's input and its steps' outputs refer to, in the order they came (A9.7).
 
     {id, node, execution_version (both None: the input), sha256, size (bytes), media_type, created_by, created_at,
-    purged}, at most ARTIFACT_BOUND; never the content. Verb ``artifact.read``.
+    purged, output_kind}, at most ARTIFACT_BOUND; never the content. Verb ``artifact.read``.
     """
     with reading(actor, v.ARTIFACT_READ) as tx:
         rows = tx.dicts("run_artifacts", {"run": run_id, "limit": ARTIFACT_BOUND})
-    return [{**row, "sha256": hexed(row["sha256"])} for row in rows]
+    return [
+        {**row, "sha256": hexed(row["sha256"]), "output_kind": outputs.of_node(kind) if kind else None}
+        for row in rows
+        for kind in [row.pop("kind")]
+    ]
 
 
 def list_run_audit(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:

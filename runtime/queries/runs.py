@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,11 +12,13 @@ from django.db.models import Exists, OuterRef, Q
 
 from runtime.access import verbs as v
 from runtime.access.authorize import may
+from runtime.graph.plans import plan_of
 from runtime.kernel.actor import Actor
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import CursorExpired
 from runtime.machine.law import RUN_ENDED
 from runtime.models import Operation, Run, Step
+from runtime.queries import failures, outputs
 from runtime.queries.base import COUNT_BOUND, Page, content, cursor_of, found, hexed, parsed, position_of, reading
 from runtime.queries.steps import present_step
 from runtime.queries.success import success_of
@@ -133,7 +135,7 @@ def _by_time(rows: Any, actor: Actor, cursor: str | None, limit: int, count: boo
 def _present_listed(row: dict[str, Any]) -> dict[str, Any]:
     row["workflow"] = row.pop("task__workflow_name")
     row["workflow_version"] = row.pop("workflow_version__number")
-    row["name"] = row.pop("task__name")
+    row["name"], row["output_kind"] = row.pop("task__name"), outputs.of_run(row["status"])
     row["rerun_of"], row["parent"] = row.pop("rerun_of_id"), row.pop("parent_id")
     row["counts"] = {name: row.pop(column) for name, column in COUNTERS.items()}
     return row
@@ -154,10 +156,10 @@ def steps_by_hand(*, actor: Actor, run_ids: Sequence[uuid.UUID]) -> dict[uuid.UU
 def read_run(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
     """Return one run. Raises NotFound. Verb ``run.read``.
 
-    Of a completed run of a workflow with an ``output`` also ``output_sha256`` and ``output_artifact_id``, or
-    ``output_error``; the ``output`` itself only with ``payload.read`` (A9.8), while its artifact is kept, and up to the
-    size of a step's output that is kept inline. ``children`` are the newest runs of tasks that this run submitted,
-    ``children_more`` says whether there are more.
+    ``output_kind`` says what it has come to (``queries.outputs``). Of a completed run of a workflow with an ``output``
+    also ``output_sha256`` and ``output_artifact_id``, or ``output_error``; the ``output`` itself only with
+    ``payload.read`` (A9.8), while its artifact is kept, and up to the size of a step's output that is kept inline.
+    ``children`` are the newest runs of tasks that this run submitted, ``children_more`` says whether there are more.
     """
     with reading(actor, v.RUN_READ) as tx:
         run = run_in(tx, run_id)
@@ -165,6 +167,8 @@ def read_run(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
         run |= {"children": children[:CHILDREN], "children_more": len(children) > CHILDREN}
         if run["status"] in ("completed", "partially_completed"):
             run |= _output(tx, run_id, shown=may(actor, v.PAYLOAD_READ))
+        if "output_error" in run:
+            run["output_kind"] = outputs.FAILURE
         return run
 
 
@@ -198,6 +202,7 @@ def run_in(tx: Tx, run_id: uuid.UUID) -> dict[str, Any]:
         "manifest_sha256": hexed(row["manifest_sha256"]),
         "name": row["task_name"],
         "status": row["status"],
+        "output_kind": outputs.of_run(row["status"]),
         "reason": row["reason"],
         "version": row["version"],
         "seq": row["seq"],
@@ -258,7 +263,8 @@ def read_events(*, actor: Actor, run_id: uuid.UUID, after: int = 0, limit: int =
                 run_id=run_id,
                 available={"first": first, "last": newest},
             )
-        events = [present_event(row) for row in tx.dicts("read_events", (run_id, after, limit))]
+        kind_of = kinds_in(tx, head["workflow_version_id"])
+        events = [present_event(row, run_id, kind_of) for row in tx.dicts("read_events", (run_id, after, limit))]
         return {
             "events": events,
             "last_seq": events[-1]["seq"] if events else after,
@@ -269,9 +275,32 @@ def read_events(*, actor: Actor, run_id: uuid.UUID, after: int = 0, limit: int =
         }
 
 
-def present_event(row: dict[str, Any]) -> dict[str, Any]:
-    """Return an event row as plain values."""
-    row["payload"] = parsed(row["payload"])
+def kinds_in(tx: Tx, workflow_version_id: uuid.UUID) -> Callable[[str], str | None]:
+    """Return what gives a node's kind by its name, of a version's nodes and of the steps that undo their effects."""
+    nodes = plan_of(tx, workflow_version_id).nodes
+
+    def kind_of(name: str) -> str | None:
+        try:
+            return nodes[name].kind
+        except KeyError:
+            return None
+
+    return kind_of
+
+
+def present_event(row: dict[str, Any], run_id: uuid.UUID, kind_of: Callable[[str], str | None]) -> dict[str, Any]:
+    """Return an event row as plain values, with the kind of what it tells of and, where it tells of one, the error."""
+    payload = row["payload"] = parsed(row["payload"])
+    row["output_kind"] = outputs.of_event(row, kind_of(row["node"]) if row["node"] else None)
+    until = payload.get("not_before") if payload and row["type"] == "RETRY_SCHEDULED" else None
+    row["error"] = failures.told(
+        payload.get("error") if payload else None,
+        run_id=run_id,
+        step_id=row["step_id"],
+        status=row["to_status"] or "",
+        until=datetime.fromisoformat(until) if until else None,
+        now=row["occurred_at"],
+    )
     row["input_sha256"], row["output_sha256"] = hexed(row["input_sha256"]), hexed(row["output_sha256"])
     row["actor"] = row["actor"] or "engine"
     return row
@@ -297,5 +326,6 @@ def read_snapshot(*, actor: Actor, run_id: uuid.UUID) -> dict[str, Any]:
         run = run_in(tx, run_id)
         # The run's row is read a moment later: what the snapshot claims is what came with the steps.
         run.update(seq=rows[0]["run_seq"], version=rows[0]["run_version"], status=rows[0]["run_status"])
+        run["output_kind"] = outputs.of_run(run["status"])
         steps = [present_step(row) for row in rows if row["id"] is not None]
         return {"snapshot_version": 1, "last_included_seq": rows[0]["run_seq"], "run": run, "steps": steps}

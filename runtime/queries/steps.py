@@ -9,6 +9,7 @@ from typing import Any
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
+from runtime.queries import failures, outputs
 from runtime.queries.base import MAX_LIMIT, Page, content, cursor_of, found, hexed, parsed, position_of, reading
 from runtime.queries.in_hand import steps_in_hand
 from runtime.store.tx import Tx
@@ -41,9 +42,14 @@ _SHOWN = [
 
 
 def present_step(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a step row as plain values: its status and times, no input or output."""
+    """Return a step row as plain values: its status, times and error, no input or output but of which kind it is.
+
+    With ``now`` in the row the error says in how many seconds it is tried again by itself.
+    """
     step = {name: row[name] for name in _SHOWN}
-    step["choice"], step["error"] = parsed(row["choice"]), parsed(row["error"])
+    step["choice"], error = parsed(row["choice"]), parsed(row["error"])
+    step["error"] = failures.of_step(row, error, row.get("now"))
+    step["output_kind"] = outputs.of_step(row["kind"], row["status"], row["cause"], error)
     return step
 
 
@@ -119,11 +125,14 @@ def list_attempts(*, actor: Actor, step_id: uuid.UUID, cursor: str | None = None
 def _attempts(tx: Tx, step: dict[str, Any], below: int, limit: int) -> list[dict[str, Any]]:
     """Return attempts with a number below ``below``, newest first."""
     wanted = {"run": step["run_id"], "step": step["id"], "below": below, "limit": limit}
-    return [_attempt(one) for one in tx.dicts("read_attempts", wanted)]
+    return [_attempt(one, step) for one in tx.dicts("read_attempts", wanted)]
 
 
-def _attempt(row: dict[str, Any]) -> dict[str, Any]:
-    row["error"], row["resources"] = parsed(row["error"]), parsed(row["resources"])
+def _attempt(row: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+    row["error"] = failures.told(
+        parsed(row["error"]), run_id=step["run_id"], step_id=step["id"], status=row["outcome"] or ""
+    )
+    row["resources"], row["output_kind"] = parsed(row["resources"]), outputs.of_attempt(step["kind"], row["outcome"])
     row["input_sha256"], row["output_sha256"] = hexed(row["input_sha256"]), hexed(row["output_sha256"])
     return row
 
@@ -135,7 +144,7 @@ def _checkpoint(tx: Tx, step: dict[str, Any], *, open_payload: bool) -> dict[str
     row = rows[0]
     row["input_sha256"], row["output_sha256"] = hexed(row["input_sha256"]), hexed(row["output_sha256"])
     output = row.pop("output")
-    row["redacted"] = not open_payload
+    row["redacted"], row["output_kind"] = not open_payload, outputs.of_node(step["kind"])
     if open_payload:
         row["output"] = content(output)
     return row

@@ -12,6 +12,7 @@ from runtime.access import verbs as v
 from runtime.api.base import COUNTING, PAGING, PREFIX, TEXT, Endpoint, describe, ref
 from runtime.api.http import json_body, path_id
 from runtime.api.schemas import ID, RUN_VERB_BODY, TIME, body, paged
+from runtime.api.views.replay import linked
 from runtime.api.views.tasks import links_of
 from runtime.kernel.errors import CursorExpired
 from runtime.models.work import RUN_STATUSES
@@ -128,13 +129,21 @@ class RunGraph(Endpoint):
         tag="runs",
         name="read_graph",
         answers={200: ref("Graph")},
-        query={"steps": ({"enum": ["full", "brief"], "default": "full"}, "brief: only what a picture shows.")},
+        query={
+            "steps": ({"enum": ["full", "brief"], "default": "full"}, "brief: only what a picture shows."),
+            "until": ({"type": "integer", "minimum": 1}, "As it stood after this event, instead of now."),
+        },
+        problems={410: "With `until`: events are gone; the snapshot's link is in the answer."},
     )
     def get(self, request: Request, run_id: str) -> Response:
         params = self.params
         brief = params.many("steps", ("full", "brief")) == ["brief"]
+        until = params.integer("until", 0, low=1) or None
         params.done()
-        return Response(graph_queries.read_graph(actor=self.actor, run_id=path_id(run_id, "run"), brief=brief))
+        wanted = path_id(run_id, "run")
+        with linked(wanted, "query until"):
+            answer = graph_queries.read_graph(actor=self.actor, run_id=wanted, brief=brief, until=until)
+        return Response(answer)
 
 
 class RunSteps(Endpoint):

@@ -1,4 +1,4 @@
-"""`manage.py run show|events|rebuild|cancel ID [--reason] [--tenant]`."""
+"""`manage.py run show|events|replay|rebuild|cancel ID [--until] [--reason] [--tenant]`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from runtime.actions.runs import cancel_run
 from runtime.management.cli import Act, identity, service_actor
 from runtime.queries.rebuild import rebuild_run
+from runtime.queries.replay import replay_run
 from runtime.queries.runs import read_events, read_snapshot
 
 PAGE = 1_000
@@ -18,14 +19,16 @@ PAGE = 1_000
 class Command(Act):
     help = (
         "show: the run and its steps. events: its events, one JSON line each. "
+        "replay: the run as its events up to --until tell it, and how all of them compare with the rows. "
         "rebuild: fold the events, compare with the rows, exit with 1 on a difference. "
         "cancel: cancel it; what has just succeeded is told so (already_succeeded)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("act", choices=["show", "events", "rebuild", "cancel"])
+        parser.add_argument("act", choices=["show", "events", "replay", "rebuild", "cancel"])
         parser.add_argument("id")
         parser.add_argument("--after", type=int, default=0, help="with events: the last seq you have (0)")
+        parser.add_argument("--until", type=int, help="with replay: the last seq to be told (the newest)")
         parser.add_argument("--reason", default="", help="with cancel: why")
         parser.add_argument("--tenant", help="slug of the tenant (the only one, or acme)")
 
@@ -37,6 +40,8 @@ class Command(Act):
             return self._events(actor, run_id, options["after"])
         if options["act"] == "cancel":
             return cancel_run(actor=actor, run_id=run_id, reason=options["reason"])
+        if options["act"] == "replay":
+            return replay_run(actor=actor, run_id=run_id, until=options["until"])
         differences = rebuild_run(run_id, actor.tenant_id)
         self.show({"run_id": run_id, "ok": not differences, "differences": differences})
         if differences:

@@ -49,7 +49,7 @@ SELECT 1 FROM qd_run LIMIT 1;
 -- name: run_operations
 -- A run's side effects after a place in the order of their intents; with `first` those that are open come before all.
 SELECT o.id, o.business_key, o.payload_sha256, v.name AS tool, v.number AS tool_version, v.contract, o.recovery, o.step_id,
-  s.node, o.execution_version, o.attempt, o.owner_epoch, o.status, o.version, o.sends, o.requester, o.external_ref,
+  s.node, s.kind, o.execution_version, o.attempt, o.owner_epoch, o.status, o.version, o.sends, o.requester, o.external_ref,
   o.response_sha256, o.error, o.next_query_at, o.intended_at, o.sent_at, o.settled_at, o.observed_at, o.queried_at,
   o.finding
 FROM qd_operation o JOIN qd_tool_version v ON v.id = o.tool_version_id JOIN qd_step s ON s.id = o.step_id
@@ -59,7 +59,7 @@ ORDER BY o.status = ANY(%(first)s::text[]) DESC, o.intended_at, o.id LIMIT %(lim
 
 -- name: run_attempts
 -- Every attempt of a run with its worker, in the order of their starts.
-SELECT a.step_id, s.node, s.execution_version, a.number, a.owner_epoch, a.worker_session_id, a.started_at, a.finished_at,
+SELECT a.step_id, s.node, s.kind, s.execution_version, a.number, a.owner_epoch, a.worker_session_id, a.started_at, a.finished_at,
   a.outcome, a.error, w.host, w.pid, w.lease_until, w.beat_at, w.ended_at
 FROM qd_attempt a JOIN qd_step s ON s.id = a.step_id LEFT JOIN qd_worker_session w ON w.id = a.worker_session_id
 WHERE a.run_id = %s ORDER BY a.started_at, a.number LIMIT 5000;
@@ -78,9 +78,11 @@ WITH named AS (
   UNION
   SELECT node, execution_version, artifact_id, run_seq FROM qd_checkpoint
   WHERE run_id = %(run)s AND artifact_id IS NOT NULL)
-SELECT n.node, n.execution_version, a.id, a.sha256, a.size, a.media_type, a.created_by, a.created_at,
+SELECT n.node, n.execution_version, s.kind, a.id, a.sha256, a.size, a.media_type, a.created_by, a.created_at,
   a.content IS NULL AS purged
-FROM named n JOIN qd_artifact a ON a.id = n.artifact_id ORDER BY n.place, a.id LIMIT %(limit)s;
+FROM named n JOIN qd_artifact a ON a.id = n.artifact_id
+LEFT JOIN qd_step s ON s.run_id = %(run)s AND s.node = n.node AND s.execution_version = n.execution_version
+ORDER BY n.place, a.id LIMIT %(limit)s;
 
 -- name: run_audit
 -- Acts on a run among the newest entries of the audit.

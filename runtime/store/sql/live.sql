@@ -32,5 +32,6 @@ FROM qd_run r
 WHERE r.id = %(run)s;
 
 -- name: live_since
+-- When each hold and each doubt of a run began, as of a seq.
 SELECT step_id, max(occurred_at) FROM qd_event
-WHERE run_id = %s AND to_status IN ('hold', 'unknown') GROUP BY step_id;
+WHERE run_id = %s AND seq <= %s AND to_status IN ('hold', 'unknown') GROUP BY step_id;

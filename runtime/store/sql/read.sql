@@ -27,24 +27,24 @@ WHERE e.run_id = %(run)s AND e.type IN ('RUN_COMPLETED', 'RUN_PARTIALLY_COMPLETE
 
 -- name: read_run_seq
 -- The range of events there is: the oldest kept and the newest given out; and whether steps are open.
-SELECT r.seq, r.version, r.status, r.n_open, (SELECT e.seq FROM qd_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1) AS first
+SELECT r.seq, r.version, r.status, r.n_open, r.workflow_version_id, (SELECT e.seq FROM qd_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1) AS first
 FROM qd_run r WHERE r.id = %s;
 
 -- name: read_run_steps
 -- Run and steps in one statement, hence in one snapshot: the steps are exactly those of the run's seq.
-SELECT r.seq AS run_seq, r.version AS run_version, r.status AS run_status, r.workflow_version_id, {s.step}
+SELECT r.seq AS run_seq, r.version AS run_version, r.status AS run_status, r.workflow_version_id, qd_now() AS now, {s.step}
 FROM qd_run r LEFT JOIN qd_step s ON s.run_id = r.id AND NOT s.superseded
 WHERE r.id = %s ORDER BY s.created_at, s.id;
 
 -- name: read_steps_page
 -- The same a page at a time, and of every execution version when asked: of those there may be any number.
-SELECT r.seq AS run_seq, {s.step}
+SELECT r.seq AS run_seq, qd_now() AS now, {s.step}
 FROM qd_run r LEFT JOIN qd_step s ON s.run_id = r.id AND (%(all)s OR NOT s.superseded)
   AND (%(at)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(at)s, %(last)s::uuid))
 WHERE r.id = %(run)s ORDER BY s.created_at, s.id LIMIT %(limit)s;
 
 -- name: read_step
-SELECT {s.step}, r.status AS run_status, r.version AS run_version, r.task_id, r.workflow_version_id
+SELECT {s.step}, r.status AS run_status, r.version AS run_version, r.task_id, r.workflow_version_id, qd_now() AS now
 FROM qd_step s JOIN qd_run r ON r.id = s.run_id WHERE s.id = %s;
 
 -- name: read_step_versions
@@ -114,8 +114,8 @@ WHERE %(step)s::uuid IS NULL OR step_id = %(step)s ORDER BY seq DESC LIMIT 1;
 SELECT o.id, o.business_key, o.payload, o.payload_sha256, v.name AS tool, v.number AS tool_version, o.recovery, o.run_id,
   o.step_id, o.execution_version, o.attempt, o.owner_epoch, o.status, o.version, o.sends, o.requester, o.external_ref,
   o.response, o.response_sha256, o.error, o.next_query_at, o.intended_at, o.sent_at, o.settled_at, o.observed_at,
-  coalesce(o.queries, 0) AS queries, o.queried_at, o.finding
-FROM qd_operation o JOIN qd_tool_version v ON v.id = o.tool_version_id WHERE o.id = %s;
+  coalesce(o.queries, 0) AS queries, o.queried_at, o.finding, s.kind
+FROM qd_operation o JOIN qd_tool_version v ON v.id = o.tool_version_id JOIN qd_step s ON s.id = o.step_id WHERE o.id = %s;
 
 -- name: read_artifact
 SELECT id, sha256, size, media_type, created_by, created_at, expires_at, content IS NULL AS purged

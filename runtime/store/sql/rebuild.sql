@@ -10,5 +10,9 @@ SELECT seq FROM qd_run WHERE id = %s;
 
 -- name: rebuild_events
 SELECT seq, type, step_id, node, execution_version, attempt, owner_epoch, version, from_status, to_status, cause, reason,
-  payload, occurred_at
+  payload, occurred_at, actor
 FROM qd_event WHERE run_id = %s AND seq > %s AND seq <= %s ORDER BY seq LIMIT %s;
+
+-- name: replay_range
+-- Which of a run's events are kept, up to a seq.
+SELECT min(seq), max(seq), count(*) FROM qd_event WHERE run_id = %s AND seq <= %s;
