@@ -57,7 +57,7 @@ HEAD_ALONE = "pages/run/head_alone.html"
 
 @page(v.RUN_READ, section="runs")
 def run(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str = "graph") -> HttpResponse:
-    """Show a run under one tab; with ``?step=`` the drawer of that node beside it."""
+    """Show a run under one tab; with ``?step=`` the drawer of that node beside it, with ``?until=`` its graph as it was."""
     if tab not in TABS:
         raise Http404
     chosen = TABS[tab]
@@ -66,6 +66,9 @@ def run(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str = "graph
     if request.headers.get("X-Refresh") == "head":
         # For a live page, every other second: what its own stream does not bring.
         return show(request, HEAD_ALONE, context, fragment=HEAD_ALONE)
+    if tab == "graph" and "until" in request.GET:
+        context.update(run_tabs.past(request, actor, context))
+        return show(request, "pages/run/past.html", context)
     context.update(chosen.fill(request, actor, context))
     if node := request.GET.get("step"):
         context["drawer"] = drawer_of(request, actor, context, node)

@@ -16,11 +16,12 @@ from dashboard.presenters.repairs import row as case_row
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import CursorExpired, NotFound
+from runtime.kernel.errors import CursorExpired, EventsGone, NotFound
 from runtime.models.work import STEP_STATUSES
 from runtime.queries import run_parts
 from runtime.queries.definitions import tool_writes
 from runtime.queries.health import pool_queues
+from runtime.queries.replay import replay_run
 from runtime.queries.runs import read_events
 from runtime.queries.steps import list_steps
 from runtime.queries.stops import list_stops
@@ -53,6 +54,27 @@ def graph(request: HttpRequest, actor: Actor, context: Context) -> Context:
         "more": max(0, len(nodes) - LISTED_NODES),
         "statuses": [(name, statuses[name]) for name in STEP_STATUSES if name in statuses],
         "after": context["graph"]["last_included_seq"],
+    }
+
+
+def past(request: HttpRequest, actor: Actor, context: Context) -> Context:
+    """Return the run as it stood after the event that is asked for, the nearest there is, and what has moved since."""
+    run_id, asked = context["run"]["id"], request.GET.get("until", "")
+    head_seq = context["run"]["seq"]
+    until = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 15 else head_seq
+    try:
+        told = replay_run(actor=actor, run_id=run_id, until=min(max(1, until), head_seq))
+    except EventsGone as problem:
+        return {"past": None, "gone": problem.extra["available"]}
+    then = {step["node"]: step for step in told["steps"]}
+    nodes = [{**node, "step": then[node["id"]]} for node in context["graph"]["nodes"] if node["id"] in then]
+    keys = ("status", "cause", "execution_version")
+    changed = [one for one in told["steps"] if one["now"] and any(one[key] != one["now"][key] for key in keys)]
+    return {
+        "past": told,
+        "nodes": nodes[:LISTED_NODES],
+        "changed": changed[:STEP_PAGE],
+        "changed_more": max(0, len(changed) - STEP_PAGE),
     }
 
 

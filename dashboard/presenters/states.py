@@ -107,6 +107,14 @@ KIND = {
     "agent": gettext_lazy("agent"),
     "notify": gettext_lazy("notice"),
 }
+OUTPUT = {
+    "final": gettext_lazy("final result"),
+    "partial": gettext_lazy("partial result"),
+    "tool_result": gettext_lazy("tool's result"),
+    "human_decision": gettext_lazy("a person's decision"),
+    "failure": gettext_lazy("failure"),
+    "compensation": gettext_lazy("compensation"),
+}
 ROLE = {
     "viewer": gettext_lazy("Viewer"),
     "approver": gettext_lazy("Approver"),
@@ -167,6 +175,11 @@ def cause_word(cause: str | None) -> str:
 def kind_word(kind: str) -> str:
     """Return what a node is."""
     return str(KIND.get(kind, kind))
+
+
+def output_word(kind: str | None) -> str:
+    """Return what kind of output something is; an empty text for none."""
+    return str(OUTPUT.get(kind, kind)) if kind else ""
 
 
 def role_word(role: str) -> str:

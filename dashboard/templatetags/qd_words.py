@@ -45,6 +45,12 @@ def kind_word(kind: str) -> str:
 
 
 @register.filter
+def output_word(kind: str | None) -> str:
+    """Return what kind of output something is."""
+    return states.output_word(kind)
+
+
+@register.filter
 def role_word(role: str) -> str:
     """Return a role's name."""
     return states.role_word(role)

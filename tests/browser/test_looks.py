@@ -64,6 +64,7 @@ def pages(made: Scene) -> list[str]:
         "/runs/",
         "/runs/?status=compensating",
         *[f"/runs/{run}/{tab}/" for tab in TABS],
+        f"/runs/{run}/?until=3",
         f"/runs/{failed}/steps/?step=a",
         *[f"/runs/{failed}/?step=a&part={part}" for part in PARTS],
         *[f"/runs/{run}/verbs/{verb}/" for verb in RUN_VERBS],

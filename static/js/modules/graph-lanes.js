@@ -11,8 +11,8 @@ const ALL_BELOW = 120;
 const MOST_LETTERS = 26;
 
 export class Lanes {
-  constructor(host, { open }) {
-    Object.assign(this, { host, open, rows: new Map(), matched: null, selected: null });
+  constructor(host, { open, address = (node) => `?step=${encodeURIComponent(node.id)}` }) {
+    Object.assign(this, { host, open, address, rows: new Map(), matched: null, selected: null });
     this.list = html("div", { class: "lwrap", role: "list" });
     host.append(this.list);
     this.scroller = host.closest(".left") || host;
@@ -81,7 +81,7 @@ export class Lanes {
 
   #row(node, index) {
     const lane = this.matched || !this.railed ? 0 : this.lanes.of.get(node);
-    const row = html("a", { role: "listitem", href: `?step=${encodeURIComponent(node.id)}`, on: { click: (event) => {
+    const row = html("a", { role: "listitem", href: this.address(node), on: { click: (event) => {
       event.preventDefault();
       this.open(node);
     } } }, mark(node.status, "mark-18"), html("b", { class: "trunc", text: short(node.label || node.title) }), html("span", { class: "r" }));

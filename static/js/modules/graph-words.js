@@ -69,7 +69,14 @@ export const WORDS = {
   again: pick("Load it again", "重新加载"),
 };
 
-const since = (from, until) => Math.max(0, ((until ? new Date(until) : now()) - new Date(from)) / 1000);
+// A picture of the past is told by the clock of its event.
+let moment = null;
+export const asOf = (at) => {
+  moment = new Date(at);
+};
+const clock = () => moment || now();
+
+const since = (from, until) => Math.max(0, ((until ? new Date(until) : clock()) - new Date(from)) / 1000);
 
 /** How long a step ran or has been running; null when it never started. */
 export function took(node) {
@@ -107,7 +114,7 @@ export function detail(node) {
 
 function waiting(node) {
   if (node.not_before) {
-    const left = Math.max(0, (new Date(node.not_before) - now()) / 1000);
+    const left = Math.max(0, (new Date(node.not_before) - clock()) / 1000);
     const word = node.cause === "retry_scheduled" ? pick("retry in", "重试倒计时")
       : node.cause === "stopped" ? CAUSE.stopped : pick("in", "还有");
     return [node.cause === "stopped" ? word : `${word} ${duration(left)}`, node.cause === "retry_scheduled"];

@@ -11,7 +11,7 @@ import { html, icon } from "./graph-svg.js";
 import { steer } from "./graph-steer.js";
 import { Tools } from "./graph-tools.js";
 import { View } from "./graph-view.js";
-import { WORDS } from "./graph-words.js";
+import { WORDS, asOf } from "./graph-words.js";
 import { RunStream } from "./stream.js";
 import { now } from "./times.js";
 
@@ -29,11 +29,12 @@ class Graph {
     this.#build();
     this.#use(this.mode, false);
     this.#listen();
-    this.drawer = new Drawer(root.dataset.stepUrl, {
+    this.drawer = root.dataset.until ? this.#past(graph.at) : new Drawer(root.dataset.stepUrl, {
       closed: (node) => this.#unselect(node),
       moved: (name) => this.#addressed(name),
     });
     this.#first();
+    if (root.dataset.until) return;
     this.stream = new RunStream(root.dataset.run, {
       after: this.model.seq,
       onSnapshot: (message) => this.#take(message),
@@ -41,6 +42,13 @@ class Graph {
       onState: (state, problem) => this.#state(state, problem),
     });
     setInterval(() => this.#tick(), 1000);
+  }
+
+  // A picture of the past stands still: its clock is the event's, nothing is listened to, and a step opens its events.
+  #past(at) {
+    asOf(at);
+    this.root.dataset.seq = this.model.seq;
+    return { node: null, named: null, close: () => {}, open: (node) => location.assign(eventsOf(this.root, node)) };
   }
 
   #build() {
@@ -61,7 +69,8 @@ class Graph {
     this.view = new View(this.canvas, { size: () => this.source, moved: () => this.#frame() });
     this.scene = new Scene(this.canvas, this.view);
     this.minimap = new Minimap(mini, this.view, WORDS.overview);
-    this.lanes = new Lanes(this.lanesHost, { open: (node) => this.select(node) });
+    const address = this.root.dataset.until ? (node) => eventsOf(this.root, node) : undefined;
+    this.lanes = new Lanes(this.lanesHost, { open: (node) => this.select(node), address });
     this.lanes.use(this.model);
     this.tools = new Tools(tools, {
       changed: () => this.#filter(),
@@ -339,10 +348,13 @@ class Graph {
   }
 }
 
+const eventsOf = (root, node) => `${root.dataset.eventsUrl}?node=${encodeURIComponent(node.id)}`;
+
 async function start(root) {
+  const until = root.dataset.until ? `&until=${root.dataset.until}` : "";
   const headers = root.dataset.tenant ? { "X-Quarterdeck-Tenant": root.dataset.tenant } : {};
   try {
-    const answer = await fetch(`/api/v1/runs/${root.dataset.run}/graph/?steps=brief`, { headers });
+    const answer = await fetch(`/api/v1/runs/${root.dataset.run}/graph/?steps=brief${until}`, { headers });
     if (!answer.ok) throw new Error(String(answer.status));
     const graph = new Graph(root, await answer.json());
     root.graph = graph;
