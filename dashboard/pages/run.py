@@ -57,7 +57,7 @@ HEAD_ALONE = "pages/run/head_alone.html"
 
 @page(v.RUN_READ, section="runs")
 def run(request: HttpRequest, actor: Actor, run_id: uuid.UUID, tab: str = "graph") -> HttpResponse:
-    """Show a run under one tab; with ``?step=`` the drawer of that node beside it, with ``?until=`` its graph as it was."""
+    """Show a run under one tab; with ``?step=`` that node's drawer beside it, with ``?until=`` its graph as it was."""
     if tab not in TABS:
         raise Http404
     chosen = TABS[tab]

@@ -123,6 +123,7 @@ PROBLEMS = (
     gettext_lazy("Run has ended"),
     gettext_lazy("Already succeeded"),
     gettext_lazy("Cursor expired"),
+    gettext_lazy("Events are gone"),
     gettext_lazy("Queue full"),
     gettext_lazy("Message conflict"),
     gettext_lazy("Unavailable"),

@@ -73,7 +73,11 @@ INVARIANTS = (
         walls=("wall_row_security", "wall_policies", "wall_grants", "wall_roles", "wall_functions", "wall_triggers"),
     ),
     Invariant(9, "cost events add up at every level", covers="nothing: this version meters no costs"),
-    Invariant(10, "replay, shadow and dry runs reach no tool that writes", covers="nothing: no such modes yet"),
+    Invariant(
+        10,
+        "replay, shadow and dry runs reach no tool that writes",
+        covers="nothing: replay only reads, the others are not there",
+    ),
     Invariant(11, "the audit chain verifies"),
     Invariant(
         12,

@@ -86,7 +86,7 @@ def of_event(event: Mapping[str, Any], kind: str | None) -> str | None:
     if type in _DECISIONS:
         return HUMAN_DECISION if event["actor"] not in (None, "engine") else None
     if type == "CALLBACK_RECEIVED":
-        return _OF_REPORT.get(payload.get("status"))
+        return _OF_REPORT.get(str(payload.get("status")))
     if type == "EVENT_RECEIVED":
         return PARTIAL
     if type == "COMPENSATION_PLANNED":

@@ -21,6 +21,7 @@ from runtime.graph.plan import Kind
 from runtime.kernel import seams
 from runtime.kernel.errors import QuarterdeckError
 from runtime.queries.definitions import list_tools
+from runtime.queries.outputs import OUTPUT_KINDS
 from runtime.store.tx import tenant_tx
 from tests.support.alarms import about, alert
 from tests.support.messages import catalog
@@ -55,6 +56,7 @@ def test_what_the_code_says_on_a_page_is_in_the_catalog():
     assert not [title for title in titles() if title not in known]
     assert not causes() - set(states.CAUSE)
     assert set(get_args(Kind)) <= set(states.KIND)
+    assert set(OUTPUT_KINDS) == set(states.OUTPUT)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_outputs_are_called_what_they_are(made: Scene, admin: Reader):
 
 
 def test_the_past_in_chinese(made: Scene, admin: Reader):
-    admin.client.cookies["language"] = "zh-hans"
+    admin.post("/preferences/", {"language": "zh-hans", "next": "/now/"})
     page = admin.get(f"/runs/{made.runs['done']}/?until=2")
     with tenant_tx(made.tenant.id):
         head = Event.objects.filter(run_id=made.runs["done"]).count()
