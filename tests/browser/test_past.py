@@ -39,13 +39,19 @@ def test_the_drawing_of_the_past_stands_still_and_is_walked_by_keyboard(screen: 
 
 
 def test_the_past_fits_a_phone(screen: Screen):
-    run_id = screen.made.runs["done"]
+    run_id, engine = screen.made.runs["runs"], screen.made.engine
+    started = next(one.seq for one in engine.events(run_id) if one.type == "STEP_STARTED")
     screen.page.set_viewport_size({"width": 390, "height": 844})
     screen.sign_in("viewer")
-    page = screen.open(f"/runs/{run_id}/?until=3")
+    page = screen.open(f"/runs/{run_id}/?until={started}")
     page.wait_for_selector('#graph[data-ready="true"]')
     assert screen.overflow() == []
     assert screen.small_targets() == []
     row = page.locator(".lrow").first
     expect(row).to_be_visible()
+    expect(row.locator(".r")).to_have_text("running 0 s")
+    (back,) = page.get_by_role("link", name="Back to now").all()
+    place = back.bounding_box()
+    assert place is not None
+    assert place["x"] + place["width"] <= 390
     assert re.search(r"/events/\?node=a$", row.get_attribute("href") or "")

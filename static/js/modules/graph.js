@@ -21,6 +21,8 @@ const PHONE = matchMedia("(max-width: 720px)");
 class Graph {
   constructor(root, graph) {
     this.root = root;
+    // A picture of the past stands still: its clock is that of its event, and nothing is listened to.
+    if (root.dataset.until) asOf(graph.at);
     this.model = new Model(graph);
     this.pending = { run: null, steps: new Map() };
     this.head = new Head();
@@ -29,7 +31,7 @@ class Graph {
     this.#build();
     this.#use(this.mode, false);
     this.#listen();
-    this.drawer = root.dataset.until ? this.#past(graph.at) : new Drawer(root.dataset.stepUrl, {
+    this.drawer = root.dataset.until ? this.#past() : new Drawer(root.dataset.stepUrl, {
       closed: (node) => this.#unselect(node),
       moved: (name) => this.#addressed(name),
     });
@@ -44,9 +46,8 @@ class Graph {
     setInterval(() => this.#tick(), 1000);
   }
 
-  // A picture of the past stands still: its clock is the event's, nothing is listened to, and a step opens its events.
-  #past(at) {
-    asOf(at);
+  // What stands for the drawer in the past: a step opens its events.
+  #past() {
     this.root.dataset.seq = this.model.seq;
     return { node: null, named: null, close: () => {}, open: (node) => location.assign(eventsOf(this.root, node)) };
   }
