@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.req("C6.1"), pytest.mark.django_db(transaction=True)]
 ADDRESSES = """
 GET,POST tasks/ | POST tasks/bulk/ | GET tasks/{task_id}/ | POST tasks/{task_id}/runs/
 GET,POST tasks/{task_id}/outcome/ | GET search/ | GET runs/ | GET runs/{run_id}/ | GET runs/{run_id}/events/
-GET,POST runs/{run_id}/replay/ | GET runs/{run_id}/snapshot/ | GET runs/{run_id}/graph/ | GET runs/{run_id}/steps/ | POST runs/{run_id}/cancel/
+GET,POST runs/{run_id}/replay/
+GET runs/{run_id}/snapshot/ | GET runs/{run_id}/graph/ | GET runs/{run_id}/steps/ | POST runs/{run_id}/cancel/
 POST runs/{run_id}/signals/{name}/ | GET tasks/{task_id}/evidence/ | GET steps/{step_id}/attempts/
 GET steps/{step_id}/arguments/
 POST runs/{run_id}/pause/ | POST runs/{run_id}/resume/ | GET steps/{step_id}/ | POST steps/{step_id}/rerun/
