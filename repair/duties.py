@@ -9,6 +9,7 @@ from functools import partial
 import orjson
 
 from repair.actions.base import Desk, open_desk
+from repair.addressee import tool_owner
 from repair.chains import due_link
 from repair.law import OPEN, RESOLVED, SETTLED
 from repair.wiring import OVERDUE
@@ -48,7 +49,8 @@ def _escalate(desk: Desk) -> bool:
     case, now = desk.case, desk.now
     if (link := due_link(case, now)) is None:
         return False
-    desk.tell("escalated", to=link.to, owner=case.owner, due_at=case.due_at.isoformat())
+    told = {"tool_owner": answers} if (answers := tool_owner(desk.unit.tx, case.tool)) else {}
+    desk.tell("escalated", to=link.to, owner=case.owner, due_at=case.due_at.isoformat(), **told)
     desk.set(escalations=case.escalations + 1, escalated_to=link.to)
     note = orjson.dumps({"case_id": str(case.id)}).decode()
     desk.unit.tx.send("outbox_insert", (uuid7(), desk.actor.tenant_id, uuid7(), OVERDUE, note, now))

@@ -40,6 +40,13 @@ class NotPermitted(Conflict):
     remediation = "Choose one of `permitted`, or find out more first."
 
 
+class NotProved(Conflict):
+    """The tool's contract asks for evidence of a success, and what is told shows none."""
+
+    code, title = "not_proved", "No evidence of success"
+    remediation = "Give the evidence that the tool's contract names."
+
+
 class BulkMoved(Conflict):
     """The bulk repair is in a state from which that is no move."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from repair.addressee import addresses_of, tool_owner
 from repair.chains import OWNER, PERSON
 from repair.law import RESOLVED
 from repair.models import Case
@@ -16,21 +17,23 @@ from runtime.store.tx import Tx
 
 
 def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
-    """Compose the mail to whom a case was escalated to; None when it is resolved or nobody has an address.
+    """Compose the mail to whom a case was escalated to, and to its tool's owner.
 
-    Where a person of the chain is gone or has no address, the administrators are told.
+    None when it is resolved or nobody has an address. Where a person of the chain is gone or has no address, the
+    administrators are told.
     """
     case = Case.objects.filter(id=uuid.UUID(payload["case_id"])).first()
     if case is None or case.state == RESOLVED:
         return None
-    to = _addresses(tx, case)
+    to = list(dict.fromkeys([*_addresses(tx, case), *addresses_of(tx, case.tool)]))
     if not to:
         return None
-    title = " ".join(case.title.split())
+    title, answers = " ".join(case.title.split()), tool_owner(tx, case.tool)
     lines = [
         _("A repair is overdue: %(title)s") % {"title": title},
         "",
         _("Owner: %(owner)s") % {"owner": case.owner or _("nobody yet")},
+        *([_("The tool belongs to: %(owner)s") % {"owner": answers}] if answers else []),
         _("It was due at %(time)s UTC") % {"time": case.due_at.strftime("%Y-%m-%d %H:%M")},
         "",
         page_link(tx, f"/repairs/{case.id}/"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 
+from repair.addressee import tool_owner
 from repair.chains import escalation_of
 from repair.law import (
     COMPENSATE,
@@ -87,8 +88,8 @@ def list_cases(
 ) -> Page:
     """Return cases: open ones by due date (soonest first), resolved ones newest first.
 
-    An item holds LISTED and ``overdue``. Filters: state, kind, tool, risk, alike (a fingerprint), run, mine, unowned.
-    Verb ``repair.read``.
+    An item holds LISTED, ``overdue`` and ``tool_owner``, who answers for the tool by its contract. Filters: state,
+    kind, tool, risk, alike (a fingerprint), run, mine, unowned. Verb ``repair.read``.
     """
     with reading(actor, READ) as tx:
         now = tx.now()
@@ -113,11 +114,13 @@ def list_cases(
             following = cursor_of(
                 name, actor, [str(last["id"])] if newest else [last["due_at"].isoformat(), str(last["id"])]
             )
-    return Page([_present(row, now) for row in listed], following, counted)
+        shown = [_present(tx, row, now) for row in listed]
+    return Page(shown, following, counted)
 
 
-def _present(row: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _present(tx: Tx, row: dict[str, Any], now: datetime) -> dict[str, Any]:
     row["overdue"] = row["state"] != RESOLVED and row["due_at"] <= now
+    row["tool_owner"] = tool_owner(tx, row["tool"])
     return row
 
 
@@ -171,7 +174,7 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
         row = found(
             Case.objects.filter(id=case_id).values(*LISTED, "proposal_id", "asked_at", "owner_user_id").first(), "case"
         )
-        case = _present(row, now)
+        case = _present(tx, row, now)
         facts = list(
             Fact.objects.filter(case_id=case_id)
             .order_by("id")
@@ -289,7 +292,7 @@ def cases_of_run(*, actor: Actor, run_id: uuid.UUID) -> list[dict[str, Any]]:
     with reading(actor, READ) as tx:
         now = tx.now()
         rows = Case.objects.filter(run_id=run_id).order_by("-id").values(*LISTED)[:200]
-        found_rows = [_present(row, now) for row in rows]
+        found_rows = [_present(tx, row, now) for row in rows]
     return sorted(found_rows, key=lambda one: one["state"] == RESOLVED)
 
 
@@ -312,14 +315,14 @@ def shift_report(*, actor: Actor, hours: float = 8.0) -> dict[str, Any]:
         since = at - timedelta(hours=hours)
         counts = dict(Entry.objects.filter(at__gte=since).values_list("type").annotate(n=Count("id")))
         rows = Case.objects.exclude(state=RESOLVED).order_by("due_at", "id").values(*LISTED)[:200]
-        still = [_present(dict(row), at) for row in rows]
+        still = [_present(tx, dict(row), at) for row in rows]
         newest = Entry.objects.filter(case_id__in=[one["id"] for one in still]).order_by("case_id", "-id")
         entries = newest.distinct("case_id").values("case_id", "type", "actor", "reason", "data", "at")
         last = {entry["case_id"]: dict(entry) for entry in entries}
         ended = (
             Case.objects.filter(state=RESOLVED, resolved_at__gte=since).order_by("-resolved_at").values(*LISTED)[:200]
         )
-        resolved = [_present(dict(row), at) for row in ended]
+        resolved = [_present(tx, dict(row), at) for row in ended]
     owners: dict[str, int] = {}
     for one in still:
         one["last"] = last.get(one["id"])

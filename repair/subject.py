@@ -98,5 +98,6 @@ def _contract(tx: Tx, tool: str) -> dict[str, Any] | None:
         "lookup",
         "compensation",
         "owner",
+        "success_evidence",
     )
     return {**{name: getattr(contract, name) for name in names}, "retry": contract.retry}

@@ -20,7 +20,7 @@ from dashboard.presenters import repair_ahead as ahead
 from dashboard.presenters import repairs as words
 from dashboard.presenters.markdown import markdown
 from dashboard.presenters.repair_chain import escalation
-from dashboard.presenters.repair_moves import lookup
+from dashboard.presenters.repair_moves import lookup, proof
 from repair import queries
 from repair.actions.claim import claim_case, hand_over_case, hands_over_others, release_case
 from repair.actions.investigate import ask_tool, record_answer
@@ -33,10 +33,12 @@ from repair.verbs import OPEN, READ, REVIEW, RUNBOOK, WORK
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError
+from runtime.kernel.canonical import parse_strict
+from runtime.kernel.errors import BadInput, Conflict, InvalidJSON, PermissionDenied, QuarterdeckError
 from runtime.kernel.ids import uuid7
 from runtime.queries.people import list_members
 from runtime.queries.run_parts import database_now
+from runtime.tools.validation import MAX_ARGUMENT_BYTES
 
 VIEWS = ("open", "mine", "unowned", "overdue", "resolved")
 HOURS = {"1": 1, "4": 4, "8": 8, "24": 24, "72": 72}
@@ -150,6 +152,7 @@ def _show(
         "proposal": proposal,
         "diagnosis": diagnosis(actor, case),
         "lookup": lookup(case["contract"]),
+        "proof": proof(case),
         "runbook": markdown(case["runbook"]["text"]) if case["runbook"] else "",
         "may_write": may(actor, RUNBOOK),
         "verification": case["verification"],
@@ -254,7 +257,9 @@ _ARGUMENTS = {"record_success": ("external_ref",), "resume_step": ("preview",)}
 
 def _propose(actor: Actor, case_id: uuid.UUID, asked: dict[str, str]) -> str:
     resolution = asked.get("resolution", "")
-    arguments = {name: asked[name] for name in _ARGUMENTS.get(resolution, ()) if asked.get(name)}
+    arguments: dict[str, Any] = {name: asked[name] for name in _ARGUMENTS.get(resolution, ()) if asked.get(name)}
+    if resolution == "record_success" and asked.get("output", "").strip():
+        arguments["output"] = _json(asked["output"])
     answer = propose_resolution(
         actor=actor,
         case_id=case_id,
@@ -270,6 +275,14 @@ def _propose(actor: Actor, case_id: uuid.UUID, asked: dict[str, str]) -> str:
         actor=actor, case_id=case_id, expected_version=None, repair_id=identity(answer["repair_id"], "proposal")
     )
     return _("Carried out. The case is resolved.")
+
+
+def _json(text: str) -> Any:
+    try:
+        return parse_strict(text.encode(), max_bytes=MAX_ARGUMENT_BYTES, max_depth=100)
+    except InvalidJSON as problem:
+        mend = _("Write it as JSON, as the tool answers.")
+        raise BadInput(problem.detail, where="/arguments/output", remediation=mend) from problem
 
 
 def _review(actor: Actor, case_id: uuid.UUID, asked: dict[str, str]) -> str:

@@ -61,3 +61,16 @@ def lookup(contract: dict[str, Any] | None) -> list[tuple[str, str]]:
     )
     retention = _("not declared") if kept is None else _("it knows a key for %(kept)s") % {"kept": duration(kept)}
     return [(_("Consistency"), consistent), (_("Retention"), retention)]
+
+
+def proof(case: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the tool's contract asks for as evidence of success, None where it asks for none.
+
+    {kind, holds, by_query, by_person}: ``by_person`` says that who records a success gives the tool's answer with it.
+    """
+    declared = (case["contract"] or {}).get("success_evidence")
+    if not declared:
+        return None
+    by_query = declared.get("from") == "query"
+    by_person = not by_query and case["answered_by"] not in ("query", "ledger")
+    return {"kind": declared.get("kind", ""), "holds": declared["holds"], "by_query": by_query, "by_person": by_person}

@@ -14,6 +14,7 @@ from repair.law import (
     COMPENSATE,
     KEEP_PENDING,
     PROPOSED,
+    RECORD_SUCCESS,
     RESOLUTIONS,
     REVIEWING,
     WRITE_OFF,
@@ -22,6 +23,7 @@ from repair.law import (
 )
 from repair.models import Case, Proposal
 from repair.policy import needs_second, policy_of
+from repair.proof import insist_on_proof
 from repair.standing import About, why_not_now
 from repair.undoing import why_not_undone
 from repair.verbs import WORK
@@ -59,8 +61,8 @@ def propose_resolution(
     """Propose how a case is resolved; the answer says whether another person has to look at it, and why.
 
     ``repair_id`` is the caller's own id of this proposal: sent again, it is answered as before. Raises NotPermitted
-    with the reason and what is ``permitted``, BadInput, CaseNotHeld, CaseResolved, OtherCaseVersion, NotFound,
-    PermissionDenied. Verb ``repair.work``, for a write-off ``repair.write_off`` too, to have an effect undone
+    with the reason and what is ``permitted``, NotProved, BadInput, CaseNotHeld, CaseResolved, OtherCaseVersion,
+    NotFound, PermissionDenied. Verb ``repair.work``, for a write-off ``repair.write_off`` too, to have an effect undone
     ``operation.compensate``, for messages in quarantine ``message.resolve``.
     """
     if resolution not in RESOLUTIONS:
@@ -85,6 +87,8 @@ def propose_resolution(
         desk.insist_on_owner()
         insist_on_permitted(desk, resolution)
         authorize_kind(actor, desk.case, resolution)
+        if resolution == RECORD_SUCCESS and desk.case.answered_by not in ("query", "ledger"):
+            insist_on_proof(desk, said.get("output", {"external_ref": said["external_ref"]}), said["external_ref"])
         why = why_second(desk, resolution, said)
         Proposal.objects.create(
             id=given,

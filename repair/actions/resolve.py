@@ -27,6 +27,7 @@ from repair.law import (
     WRITE_OFF,
 )
 from repair.models import Case, Proposal
+from repair.proof import insist_on_proof
 from repair.resuming import insist_on_preview, same_execution
 from repair.standing import held_for_recovery
 from repair.verbs import REVIEW, WORK
@@ -223,9 +224,14 @@ def _record_success(desk: Desk, proposal: Proposal, finding: Finding | None) -> 
     act = desk.act
     assert act is not None
     reference, stored = _what_the_tool_said(desk.operation, finding)
+    settled = desk.operation is not None and desk.operation.status == "succeeded"
+    by_tool = settled or (finding is not None and finding.kind == "applied")
     reference = reference or proposal.arguments["external_ref"]
+    told = proposal.arguments.get("output", {"external_ref": reference})
+    if not by_tool:
+        insist_on_proof(desk, told, reference)
     if stored is None:
-        stored = _checked_output(desk, proposal.arguments.get("output", {"external_ref": reference}))
+        stored = _checked_output(desk, told)
     if desk.operation is not None:
         repairing.effect_applied(act, desk.operation, reference=reference, stored=stored)
     if desk.step is not None:

@@ -74,6 +74,7 @@ LISTED: dict[str, Any] = {
     "answered_by": maybe(TEXT),
     "answered_at": maybe(TIME),
     "owner": maybe(TEXT),
+    "tool_owner": {**maybe(TEXT), "description": "Who answers for the tool, by its contract."},
     "owner_epoch": maybe(COUNT),
     "claimed_at": maybe(TIME),
     "opened_by": TEXT,

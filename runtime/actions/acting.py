@@ -20,6 +20,7 @@ from runtime.actions.base import (
     run_answer,
     step_answer,
 )
+from runtime.graph.owners import owner_of
 from runtime.graph.propagate import attention, propagate, settle
 from runtime.graph.rewind import change_end, lost_before
 from runtime.journal import audit
@@ -146,7 +147,8 @@ class Act:
             doubt_effect(self.run, one, "Execution ended, external action to be verified.")
         if orphaned and self.run.attention is None and not self.run.ended:
             keys = ", ".join(o.business_key for o in orphaned[:10])
-            attention(self.run, f"The step was ended while its operation was not settled: {keys}.")
+            evidence = f"The step was ended while its operation was not settled: {keys}."
+            attention(self.run, evidence, owner_of(self.unit.tx, orphaned[0]))
 
     def close(self, *, settle_reason: str | None = None) -> None:
         """Follow what ended, derive the run's status, write everything, and ring the workers when work is ready."""

@@ -16,6 +16,7 @@ from runtime.actions.compensation import ANSWERED, lock_effect, order_undoing
 from runtime.actions.hold import release
 from runtime.actions.holds import pass_decision
 from runtime.actions.rerun import run_again
+from runtime.graph.owners import owner_of
 from runtime.graph.propagate import go_on, own_the_doubt, propagate
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import Conflict
@@ -104,7 +105,8 @@ def _doubt_what_was_sent(act: Act, step: StepState, operation: OperationState) -
     """Give what the step's worker has sent a next query time, or its run an owner, however the case came about."""
     if operation.status == "sent":
         move_operation(act.run, step, operation, "unknown", by="engine", actor=act.label, reason="taken over")
-        own_the_doubt(act.run, operation, f"step {step.node} was taken over while its call was under way")
+        why = f"step {step.node} was taken over while its call was under way"
+        own_the_doubt(act.run, operation, why, owner=owner_of(act.unit.tx, operation))
 
 
 def effect_applied(act: Act, operation: OperationState, *, reference: str | None, stored: bytes) -> None:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from runtime.graph.derive import is_bad
+from runtime.graph.owners import owner_of
 from runtime.graph.plan import NodePlan
 from runtime.graph.readiness import ancestors
 from runtime.graph.undo import Undo, undo_name, undone_node
@@ -87,7 +88,7 @@ def begin(
     if undo.person is not None or tool is None:
         # A second move is a second update: the guard sees each.
         operation.read_status, operation.read_version = operation.status, operation.version
-        _hand_over(run, operation, node, undo)
+        _hand_over(run, operation, node, undo, owner_of(frame.tx, operation))
         write_operations(frame.tx, [operation])
         return None
     return _order(frame, run, operation, undo_name(node, version), tool, undo.deadline_s, who, reason)
@@ -157,7 +158,7 @@ def _fresh(run: RunState, name: str, step_id: uuid.UUID) -> StepState:
     )  # fmt: skip
 
 
-def follow(frame: Frame, run: RunState, attend: Callable[[RunState, str], Any]) -> None:
+def follow(frame: Frame, run: RunState, attend: Callable[[RunState, str, str | None], Any]) -> None:
     """Move operations on whose undoing or whose check ended in this unit of work; ``attend`` gives the run an owner."""
     ended = {s.id: s for s in run.steps.values() if s.undoes and s.dirty and s.ended and s.version != s.read_version}
     if not ended:
@@ -169,7 +170,7 @@ def follow(frame: Frame, run: RunState, attend: Callable[[RunState, str], Any]) 
         if operation.status != "compensating":
             continue
         if step.status != "succeeded":
-            _failed(run, step, operation, attend)
+            _failed(frame, run, step, operation, attend)
         elif check is None and _checked(run, step):
             _check(frame, run, step, check_id)
             continue
@@ -193,15 +194,22 @@ def _check(frame: Frame, run: RunState, step: StepState, check_id: uuid.UUID) ->
     move_step(run, check, "queued", by="engine")
 
 
-def _failed(run: RunState, step: StepState, operation: OperationState, attend: Callable[[RunState, str], Any]) -> None:
+def _failed(
+    frame: Frame,
+    run: RunState,
+    step: StepState,
+    operation: OperationState,
+    attend: Callable[[RunState, str, str | None], Any],
+) -> None:
     error = step.error or {"class": "policy", "code": step.status, "message": f"The step {step.node} is {step.status}."}
     move_operation(run, step, operation, "compensation_failed", by="engine", error=error)
     need_case(run, "compensation_failed", str(error.get("message") or error["class"])[:500], operation=operation)
     if run.attention is None:
-        attend(run, f"Operation {operation.business_key} could not be undone: {error.get('message', '')}"[:500])
+        evidence = f"Operation {operation.business_key} could not be undone: {error.get('message', '')}"[:500]
+        attend(run, evidence, owner_of(frame.tx, operation))
 
 
-def _hand_over(run: RunState, operation: OperationState, node: str, undo: Undo) -> None:
+def _hand_over(run: RunState, operation: OperationState, node: str, undo: Undo, owner: str | None) -> None:
     """Nothing undoes it safely: it is the declared person's, with the consequence that was declared."""
     assert run.now is not None
     person = undo.person
@@ -213,4 +221,4 @@ def _hand_over(run: RunState, operation: OperationState, node: str, undo: Undo) 
         within = timedelta(seconds=person.within_s) if person else timedelta(hours=_ATTENTION_HOURS)
         due = (run.now + within).isoformat()
         evidence = f"Operation {operation.business_key} is to be undone by hand: {message}"
-        need_attention(run, {"owner": person.owner if person else "oncall", "evidence": evidence, "due": due})
+        need_attention(run, {"owner": person.owner if person else owner or "oncall", "evidence": evidence, "due": due})

@@ -250,11 +250,14 @@ def _after_undoing(run: RunState, target: str) -> str:
     return target if law.run_path("compensating", target) else "needs_attention"
 
 
-def attention(run: RunState, evidence: str) -> dict[str, object]:
-    """Give a run that needs a person owner, evidence and due date (invariant 7), and return them."""
+def attention(run: RunState, evidence: str, owner: str | None = None) -> dict[str, object]:
+    """Give a run that needs a person owner, evidence and due date (invariant 7), and return them.
+
+    ``owner`` is who answers for the tool it is about; None: those on call.
+    """
     assert run.now is not None
     due = run.now + timedelta(hours=_ATTENTION_HOURS)
-    needed: dict[str, object] = {"owner": "oncall", "evidence": evidence, "due": due.isoformat()}
+    needed: dict[str, object] = {"owner": owner or "oncall", "evidence": evidence, "due": due.isoformat()}
     need_attention(run, needed)
     need_case(run, "run_attention", evidence)
     return needed
@@ -268,10 +271,13 @@ def park(run: RunState, step: StepState, why: str) -> None:
         attention(run, f"Step {step.node} cannot go on: {why}")
 
 
-def own_the_doubt(run: RunState, operation: OperationState, why: str, *, askable: bool = False) -> None:
+def own_the_doubt(
+    run: RunState, operation: OperationState, why: str, *, askable: bool = False, owner: str | None = None
+) -> None:
     """Give an operation that became unknown a next query time, or its run an owner (invariant 7).
 
-    A tool that can be asked is asked at once; for every other one ``why`` is told to a person.
+    A tool that can be asked is asked at once; for every other one ``why`` is told to a person: to who answers for the
+    tool, where its contract names somebody.
     """
     if askable or operation.recovery == "query":
         operation.next_query_at = run.now
@@ -279,7 +285,7 @@ def own_the_doubt(run: RunState, operation: OperationState, why: str, *, askable
     evidence = f"Operation {operation.business_key}: {why}."
     doubt_effect(run, operation, evidence)
     if run.attention is None and not run.ended:
-        attention(run, evidence)
+        attention(run, evidence, owner)
 
 
 def _final(run: RunState, load: Load) -> FinalStatus:

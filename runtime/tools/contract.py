@@ -14,12 +14,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runtime.kernel import canonical
-from runtime.kernel.errors import BadInput, InvalidExpression, InvalidJSON
+from runtime.kernel.errors import BadInput, InvalidJSON
 from runtime.kernel.schemas import Compiled, SchemaProblem, compile_schema
 from runtime.tools.addresses import is_closed_address
+from runtime.tools.contract_rules import Problem, recovery_problems
 from runtime.tools.contract_schema import CONTRACT_SCHEMA, OWN_ENVIRONMENT, PLACEHOLDER, REFERENCE_PATTERN
-from runtime.tools.lookup import compile_lookup
-from runtime.tools.present import compile_present
 
 MAX_CONTRACT_BYTES = 262_144
 _DEFAULTS: dict[str, Any] = {
@@ -30,6 +29,8 @@ _DEFAULTS: dict[str, Any] = {
     "query": None,
     "lookup": None,
     "target_version": None,
+    "success_evidence": None,
+    "samples": "optional",
     "compensation": None,
     "idempotency": "none",
     "on_error": "unknown",
@@ -62,6 +63,8 @@ class ToolContract:
     ``on_error`` says what it means when a *writing* tool itself reports an error. ``query`` and ``compensation`` are
     references "name@version" to other tools; ``lookup`` says how the query tool is asked and its answer read.
     ``target_version`` says which tool reads the version of what a call changes, and where its answer has it.
+    ``success_evidence`` says what has to be shown before a write counts as a success. ``owner`` is a role, a member or
+    a team: to whom doubts about its effects go. ``samples`` "required": nothing is called before recordings are signed.
     ``serial`` names the state that a write changes, with arguments in braces: one call at a time writes it.
     """
 
@@ -79,6 +82,8 @@ class ToolContract:
     query: str | None = None
     lookup: dict[str, Any] | None = None
     target_version: dict[str, Any] | None = None
+    success_evidence: dict[str, Any] | None = None
+    samples: str = "optional"
     compensation: str | None = None
     idempotency: str = "none"
     on_error: str = "unknown"
@@ -118,8 +123,8 @@ class ToolContract:
         value["targets"], value["scopes"] = list(self.targets), list(self.scopes)
         if value["lookup"] is None:
             del value["lookup"]  # a contract without one is the contract it was before there were lookups
-        for younger in ("serial", "target_version"):
-            if value[younger] is None:
+        for younger in ("serial", "target_version", "success_evidence", "samples"):
+            if value[younger] == _DEFAULTS[younger]:
                 del value[younger]  # younger than the first contracts, whose digest it must not change
         return value
 
@@ -138,15 +143,6 @@ class ToolContract:
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a contract: a JSON pointer, what is wrong, and how to mend it."""
-
-    where: str
-    detail: str
-    mend: str
 
 
 def parse_reference(reference: str) -> tuple[str, int]:
@@ -207,7 +203,7 @@ def _fill(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _meaning_problems(c: dict[str, Any], builtin: bool) -> list[Problem]:
-    problems = [*_recovery_problems(c), *_schema_problems(c), *_ADAPTER_RULES[c["adapter"]](c)]
+    problems = [*recovery_problems(c), *_schema_problems(c), *_ADAPTER_RULES[c["adapter"]](c)]
     if c["name"].startswith("core.") and not builtin:
         problems.append(Problem("/name", 'Names under "core." belong to the product.', "Choose another prefix."))
     if c["runs"] != "thread" and c["adapter"] != "python":
@@ -219,59 +215,6 @@ def _meaning_problems(c: dict[str, Any], builtin: bool) -> list[Problem]:
     if c["retry"]["initial_s"] > c["retry"]["max_s"]:
         problems.append(Problem("/retry/initial_s", "initial_s is greater than max_s.", "Lower it or raise max_s."))
     return problems
-
-
-def _recovery_problems(c: dict[str, Any]) -> list[Problem]:
-    """A contract may not promise a recovery that its own parts cannot give (C3.3, C4.1)."""
-    found, writes = [], c["side_effect"] == "write"
-    if writes and c["recovery"] == "replayable":
-        mend = 'Choose "idempotent", "query", "compensable" or "human".'
-        found.append(Problem("/recovery", "A tool that writes is not replayable.", mend))
-    if writes and c["recovery"] == "idempotent" and c["idempotency"] == "none":
-        mend = 'Set idempotency to "key", "epoch" or "natural", or choose another recovery.'
-        found.append(Problem("/idempotency", "An idempotent tool says where its idempotency lives.", mend))
-    if c["recovery"] == "query" and c["query"] is None:
-        mend = 'Name the tool that looks an operation up, as "name@version".'
-        found.append(Problem("/query", "Recovery by query needs a query tool.", mend))
-    if c["recovery"] == "compensable" and c["compensation"] is None:
-        mend = 'Name the tool that undoes the effect, as "name@version".'
-        found.append(Problem("/compensation", "A compensable tool needs a compensation.", mend))
-    if c["lookup"] is not None and c["query"] is None:
-        found.append(Problem("/lookup", "A lookup says how the query tool is asked, and there is none.", "Name it."))
-    try:
-        compile_lookup(c["lookup"])
-    except InvalidExpression as problem:
-        mend = problem.remediation or "Correct the expression."
-        found.append(Problem(problem.where or "/lookup", problem.detail, mend))
-    found += _present_problems(c, writes)
-    if c["serial"] is not None:
-        mend = "Remove it, or name only properties of input_schema in braces."
-        named, known = set(re.findall(r"\{([^{}]*)\}", c["serial"])), set(c["input_schema"].get("properties", {}))
-        if not writes or named - known or "{" in re.sub(r"\{[^{}]*\}", "", c["serial"]):
-            found.append(Problem("/serial", "A state is what a write changes, named by its arguments.", mend))
-    if not writes and c["compensation"] is not None:
-        found.append(Problem("/compensation", "A tool without effect has nothing to compensate.", "Remove it."))
-    return found
-
-
-def _present_problems(c: dict[str, Any], writes: bool) -> list[Problem]:
-    """What is looked at before a call is the target of a write, by another tool, which reads it."""
-    found: list[Problem] = []
-    if c["target_version"] is None:
-        return found
-    if not writes:
-        detail = "A tool without effect has no target whose version matters."
-        found.append(Problem("/target_version", detail, "Remove it."))
-    named = c["target_version"]["tool"]
-    if re.fullmatch(REFERENCE_PATTERN, named) is None or named == f"{c['name']}@{c['version']}":
-        mend = 'Name it as "name@version".'
-        found.append(Problem("/target_version/tool", "Another tool reads the target's version.", mend))
-    try:
-        compile_present(c["target_version"])
-    except InvalidExpression as problem:
-        mend = problem.remediation or "Correct the expression."
-        found.append(Problem(problem.where or "/target_version", problem.detail, mend))
-    return found
 
 
 def _schema_problems(c: dict[str, Any]) -> list[Problem]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from runtime.tools.lookup import LOOKUP_SCHEMA
 from runtime.tools.present import PRESENT_SCHEMA
+from runtime.tools.proof import PROOF_SCHEMA
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*$"
 REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*@[1-9][0-9]{0,8}$"
@@ -171,6 +172,11 @@ CONTRACT_SCHEMA: dict[str, Any] = {
         "query": _REFERENCE,
         "lookup": LOOKUP_SCHEMA,
         "target_version": PRESENT_SCHEMA,
+        "success_evidence": PROOF_SCHEMA,
+        "samples": {
+            "enum": ["optional", "required"],
+            "description": "required: no call starts before recordings of its answers are signed for this contract.",
+        },
         "compensation": _REFERENCE,
         "idempotency": {"enum": ["none", "key", "epoch", "natural"]},
         "on_error": {"enum": ["refused", "unknown"]},
@@ -186,7 +192,11 @@ CONTRACT_SCHEMA: dict[str, Any] = {
             },
         },
         "data_region": {"type": ["string", "null"], "maxLength": 100},
-        "owner": {"type": ["string", "null"], "maxLength": 200},
+        "owner": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "Who answers for it: a role, a member's name, or a team. Doubts about its effects go there.",
+        },
         "scopes": {"type": "array", "maxItems": 50, "uniqueItems": True, "items": {"type": "string", "maxLength": 100}},
         "rate_limit": {
             "anyOf": [

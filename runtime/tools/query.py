@@ -19,6 +19,7 @@ from runtime.tools.calls import call, prepare
 from runtime.tools.contract import ToolContract, check_contract
 from runtime.tools.lookup import reading_of
 from runtime.tools.outcome import CallRequest
+from runtime.tools.proof import NOT_PROVED, place_of, why_not_proved
 from runtime.tools.redact import redact
 from runtime.tools.registry import tool_of
 from runtime.tools.validation import check_output
@@ -32,8 +33,9 @@ Kind = Literal["applied", "partial", "not_found", "in_progress", "conflicts", "u
 class Finding:
     """What the tool said about an operation.
 
-    ``kind``: **applied**; **partial**: a part of it; **not_found**; **in_progress**; **conflicts**: under the key
-    stands another effect than the one intended; **unreachable**: no answer that can be read, ``error_class`` and
+    ``kind``: **applied**; **partial**: a part of it; **not_found**; **in_progress** (also what is said to be there
+    without the evidence that its contract asks for: ``code`` not_proved); **conflicts**: under the key stands another
+    effect than the one intended; **unreachable**: no answer that can be read, ``error_class`` and
     ``code`` say why (``no_query``: its contract names no query); **held**: it was not asked yet, ``code`` says what
     keeps the question back (``stopped``, ``breaker``, ``limit``) and ``decisive_at`` when that is over, None when
     nobody knows. ``result`` are the canonical bytes of the step's output when applied, None when the answer is none by
@@ -206,11 +208,27 @@ def _read(question: Question, context: dict[str, Any], raw: bytes, started: floa
         return Finding("conflicts", asked, at, message, external_ref=_reference(question, context), **common)
     kind: Kind = "partial" if reading.test("partial", context, otherwise=False) else "applied"
     result, message = None, ""
+    rendered: Any = None
     try:
-        result = check_output(question.tool, reading.result.render(context)) if kind == "applied" else None
+        if kind == "applied":
+            rendered = reading.result.render(context)
+            result = check_output(question.tool, rendered)
     except QuarterdeckError as problem:
         message = redact(f"The effect is there, but its result cannot be used: {problem.detail}")
+    if kind == "applied" and (why := _not_proved(question, context, rendered, usable=result is not None)) is not None:
+        # Said to be there, and not shown: asked again, and in the end a person's.
+        return Finding("in_progress", asked, at, why, code=NOT_PROVED, **common)
     return Finding(kind, asked, at, message, external_ref=_reference(question, context), result=result, **common)
+
+
+def _not_proved(question: Question, context: dict[str, Any], rendered: Any, *, usable: bool) -> str | None:
+    """Return why a query's answer is no success by the contract's ``success_evidence``; None when it is one."""
+    place = place_of(question.tool)
+    if place == "query":
+        return why_not_proved(question.tool, "query", context)
+    if place == "answer" and not usable:
+        return "The answer cannot be used, so it shows no evidence of the effect."
+    return why_not_proved(question.tool, "answer", {**context, "answer": rendered})
 
 
 def _reference(question: Question, context: dict[str, Any]) -> str | None:

@@ -295,11 +295,11 @@ def _needs_human(case: _Case, evidence: str, *, kind: str = "operation_unknown")
 def _ask_person(case: _Case, kind: str, evidence: str) -> None:
     run, operation = case.run, case.operation
     if kind == "operation_unknown":
-        hand_over(run, operation, evidence, step=case.step)
+        hand_over(run, operation, evidence, step=case.step, owner=case.question.tool.owner)
         return
     need_case(run, kind, evidence, step=case.step, operation=operation, facts=case.finding.facts())
     if run.attention is None and not run.ended:
-        attention(run, evidence)
+        attention(run, evidence, case.question.tool.owner)
 
 
 _SETTLE = {

@@ -17,12 +17,14 @@ from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput
 from runtime.queries.alerts import list_alerts
 from runtime.store.tx import plain_tx, tenant_tx
+from runtime.tools.registry import register_tool
 from runtime.worker.maintenance.alerts import evaluate
 from runtime.worker.maintenance.lost import end_expired_sessions
 from runtime.worker.maintenance.outbox import deliver
+from tests.support.actors import member
 from tests.support.engine import Engine, refuse_writes
 from tests.support.factories import make_tenant
-from tests.support.office import Office
+from tests.support.office import Office, writing
 
 pytestmark = [pytest.mark.req("A9.9", "C6.3"), pytest.mark.django_db(transaction=True)]
 
@@ -179,6 +181,26 @@ def test_an_unknown_effect_and_a_run_in_need(office):
     assert rules["unknown_operations"]["subjects"][0]["label"] == "pay:Ada"
     assert rules["needs_attention"]["subjects"][0]["run_id"] == str(run_id)
     assert {alert["severity"] for alert in rules.values()} == {"critical"}
+
+
+@pytest.mark.req("C3.1")
+@pytest.mark.parametrize("owner", ["finance", "oncall", "the payments team"], ids=["role", "those-on-call", "team"])
+def test_an_unknown_effect_is_told_to_who_answers_for_its_tool(office, mailbox, clock, owner):
+    clerk = member(office.tenant, "finance")
+    User.objects.filter(pk=clerk.user_id).update(email="clerk@office.example")
+    register_tool(actor=office.actor, contract=writing("office.owned", recovery="human", owner=owner))
+    pay = {"id": "pay", "kind": "tool", "tool": "office.owned@1", "input": {}}
+    office.submit({**ONE, "name": "owned", "nodes": [pay]})
+    office.lose(office.claim()[0])
+    evaluate()
+    clock.advance(31)
+    evaluate()
+    deliver()
+    told = [one.recipients() for one in mailbox if "office.owned@1" in one.subject]
+    assert told == [
+        [f"{office.oncall.name}@office.example"],
+        *([["clerk@office.example"]] if owner == "finance" else []),
+    ]
 
 
 def test_an_old_queue(office, clock):

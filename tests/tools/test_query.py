@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.request import Request, urlopen
@@ -171,3 +172,23 @@ def test_a_contract_without_a_lookup_is_the_contract_it_was(shop):
     contract = check_contract(shop.contract("order"))
     assert b"lookup" not in contract.canonical
     assert check_contract(json.loads(contract.canonical)) == contract
+
+
+@pytest.mark.req("C3.1")
+@pytest.mark.parametrize(
+    ("declared", "kind", "code"),
+    [
+        ({"holds": "answer.status == 'paid'"}, "applied", None),
+        ({"holds": "answer.status == 'settled'"}, "in_progress", "not_proved"),
+        ({"holds": "answer.refund.refund_id.startsWith('R-')", "from": "query"}, "applied", None),
+        ({"holds": "answer.refund.receipt != ''", "from": "query"}, "in_progress", "not_proved"),
+    ],
+    ids=["in-the-result", "not-in-the-result", "in-the-answer", "not-in-the-answer"],
+)
+def test_what_is_said_to_be_there_without_its_evidence_is_asked_about_again(shop, question, declared, kind, code):
+    one = question(order_id=f"E-{declared['holds']}")
+    pay(shop, one)
+    contract = {**json.loads(one.tool.canonical), "success_evidence": declared}
+    finding = ask(replace(one, tool=check_contract(contract)))
+    assert (finding.kind, finding.code) == (kind, code)
+    assert (finding.result is not None) is (kind == "applied")

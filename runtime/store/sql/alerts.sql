@@ -88,7 +88,7 @@ UPDATE qd_alert SET closed_at = qd_now() WHERE id = ANY(%s) AND closed_at IS NUL
 -- name: alerts_to_tell
 -- Alerts that have stood long enough; whoever marks them tells of them, once.
 UPDATE qd_alert SET notified_at = qd_now()
-WHERE closed_at IS NULL AND notified_at IS NULL AND first_at <= qd_now() - make_interval(secs => %s) RETURNING id, rule;
+WHERE closed_at IS NULL AND notified_at IS NULL AND first_at <= qd_now() - make_interval(secs => %s) RETURNING id, rule, fingerprint;
 
 -- name: alert_for_message
 SELECT id, rule, severity, title, subjects, count, first_at, last_at, closed_at FROM qd_alert WHERE id = %s;

@@ -36,6 +36,12 @@ WHERE m.ended_at IS NULL AND u.is_active AND u.email <> '' AND m.role = %s ORDER
 SELECT u.email FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
 WHERE m.ended_at IS NULL AND u.is_active AND u.email <> '' AND u.username = %s;
 
+-- name: addresses_of_owner
+-- Members who are named, or have the role that is named, as a tool's owner.
+SELECT DISTINCT u.email FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+WHERE m.ended_at IS NULL AND u.is_active AND u.email <> '' AND %(owner)s::text IN (m.role, u.username)
+ORDER BY u.email LIMIT 100;
+
 -- name: outbox_insert
 INSERT INTO qd_outbox (id, tenant_id, event_id, topic, payload, created_at, attempts) VALUES (%s, %s, %s, %s, %s::jsonb, %s, 0);
 

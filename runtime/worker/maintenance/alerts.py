@@ -16,12 +16,14 @@ import orjson
 from runtime.actions.notices import secret_of
 from runtime.kernel import seams
 from runtime.kernel.conf import conf
+from runtime.kernel.errors import QuarterdeckError
 from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
 from runtime.queries.classes import classes_in, late_steps
 from runtime.store import directory
 from runtime.store.links import page_link
 from runtime.store.tx import Tx, plain_tx, tenant_tx
+from runtime.tools.registry import tool_of
 from runtime.worker.maintenance.each import attempt
 
 TOPIC = "alert.opened"
@@ -30,6 +32,9 @@ OUTBOX_OLD_SECONDS = 600.0
 SUBSCRIBER_OLD_SECONDS = 60.0
 # Alerts that a duty opens when it mends something: nothing is wrong any more, and it is told all the same.
 STRANDED, RECOVERY_POINT = TOLD_BY_DUTIES = "stranded_runs:", "recovery_point:"
+# The rules whose alerts are grouped by a tool: told to its owner too.
+ABOUT_TOOLS = frozenset({"unknown_operations", "circuit_open"})
+ON_CALL = "oncall"
 _SHOWN = 20
 
 
@@ -224,18 +229,35 @@ def step_subject(step_id: uuid.UUID, run_id: uuid.UUID, node: str) -> dict[str, 
 
 
 def _tell(tx: Tx) -> int:
-    """Write the messages of alerts that have stood for the grace; without a target, to those on call."""
+    """Write the messages of alerts that have stood for the grace: to targets, else to those on call, and to owners."""
     due = tx.rows("alerts_to_tell", (conf().alert_grace_seconds,))
     if not due:
         return 0
     targets = tx.rows("notice_targets")
     now = tx.now()
-    for alert_id, rule in due:
+    for alert_id, rule, fingerprint in due:
         wanted = [(row[0], row[1]) for row in targets if _wants(row[3], rule)]
         for target_id, kind in wanted if targets else [(None, "mail")]:
             payload = {"alert_id": str(alert_id), "target_id": str(target_id) if target_id else None, "kind": kind}
             tx.send("outbox_insert", (uuid7(), tx.tenant_id, uuid7(), TOPIC, orjson.dumps(payload).decode(), now))
+        if (owner := _owner(tx, rule, fingerprint)) is not None and (targets or owner != ON_CALL):
+            payload = {"alert_id": str(alert_id), "target_id": None, "kind": "mail", "owner": owner}
+            tx.send("outbox_insert", (uuid7(), tx.tenant_id, uuid7(), TOPIC, orjson.dumps(payload).decode(), now))
     return len(due)
+
+
+def _owner(tx: Tx, rule: str, fingerprint: str) -> str | None:
+    """Return who answers for the tool that an alert groups by, by its contract; None: nobody, or it is about no tool.
+
+    A team's name reaches nobody by mail: it is shown where the tool is.
+    """
+    if rule not in ABOUT_TOOLS:
+        return None
+    try:
+        owner = tool_of(tx, fingerprint.partition(":")[2]).contract.owner
+    except QuarterdeckError:
+        return None
+    return owner if owner and tx.rows("addresses_of_owner", {"owner": owner}) else None
 
 
 def _wants(rules: Any, rule: str) -> bool:
@@ -250,7 +272,9 @@ def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
         return None
     link = page_link(tx, "/alerts/")
     if payload["target_id"] is None:
-        to = [address for (address,) in tx.rows("addresses_of_role", ("oncall",))]
+        owner = payload.get("owner")
+        rows = tx.rows("addresses_of_owner", {"owner": owner}) if owner else tx.rows("addresses_of_role", (ON_CALL,))
+        to = [address for (address,) in rows]
         return _mail(to, row, link) if to else None
     target_id = uuid.UUID(payload["target_id"])
     target = tx.one("notice_target", (target_id,))
