@@ -12,6 +12,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from dashboard.example.samples import shop_samples
 from dashboard.example.tools import contracts
 from dashboard.example.workflows import VERIFIER, workflows
 from runtime.access.roles import verbs_of_role
@@ -20,9 +21,10 @@ from runtime.actions.workflows import authorise_verifier, register_workflow
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.errors import Conflict, NotFound
-from runtime.management.example import register_builtin_tools
+from runtime.management.example import keep_builtin_samples, register_builtin_tools
 from runtime.store import directory
 from runtime.tools.registry import register_tool
+from runtime.tools.samples import add_samples
 
 SLUG = "acme"
 PEOPLE = ("approver", "oncall", "admin", "finance", "integrator")
@@ -110,6 +112,7 @@ def _ensure_definitions(actor: Actor, running: Place | None) -> Place:
     if _definitions_are_known(actor.tenant_id, wanted):
         return wanted
     register_builtin_tools(actor)
+    keep_builtin_samples(actor)
     place = _register_tools(actor, wanted)
     authorise_verifier(
         actor=actor, name=VERIFIER, version=1, description="The refund stands in the shop's books with its amount."
@@ -123,7 +126,8 @@ def _ensure_definitions(actor: Actor, running: Place | None) -> Place:
 
 def _definitions(tenant_id: uuid.UUID, place: Place) -> str:
     """Return what tells whether the tenant's tools and workflows are those of this code."""
-    value = [str(tenant_id), contracts(place.port, place.version), workflows(place.version)]
+    tools = contracts(place.port, place.version)
+    value = [str(tenant_id), tools, [shop_samples(one) for one in tools], workflows(place.version)]
     return digest(canonical_bytes(value)).hex()
 
 
@@ -162,11 +166,16 @@ def _is_free(port: int) -> bool:
 
 
 def _register_tools(actor: Actor, wanted: Place) -> Place:
-    """Register the shop's tools. A version that holds another address (of another data folder) is passed over."""
+    """Register the shop's tools with their samples.
+
+    A version that holds another address (of another data folder), or another recording, is passed over.
+    """
     for version in range(wanted.version, wanted.version + _MOST_VERSIONS):
         try:
             for contract in contracts(wanted.port, version):
                 register_tool(actor=actor, contract=contract)
+                samples = shop_samples(contract)
+                add_samples(actor=actor, name=contract["name"], version=version, samples=samples)
         except Conflict:
             continue
         return Place(wanted.port, version)

@@ -59,6 +59,7 @@ def contracts(port: int, version: int) -> list[dict[str, Any]]:
             _object({"order_id": _TEXT, "amount": _MONEY}, order_version=_TEXT),
             side_effect="write", recovery="query", query=f"shop.find_refund@{version}", lookup=_REFUND_LOOKUP,
             compensation=f"shop.undo_refund@{version}", on_error="refused", scopes=["money"],
+            success_evidence={"holds": "answer.status == 'paid'", "kind": "the refund as it was paid"},
         ),
         tool(
             "find_refund", "GET", "/refunds{?key}", "Looks a refund up by the operation that made it.",

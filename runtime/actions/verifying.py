@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
@@ -115,6 +115,22 @@ def _operation(unit: Frame, operation_id: uuid.UUID) -> tuple[RunState, StepStat
     return run, step if step is not None and step.id == operation.step_id else None, operation
 
 
+_MOST = 2**31 - 1
+# What a report says, beside the token and the epoch that came with the call.
+REPORT: dict[str, Any] = {
+    "version": {"type": "integer", "minimum": 1, "maximum": _MOST, "description": "Counts the sender's reports."},
+    "status": {"enum": ["in_progress", "succeeded", "partially_applied", "failed"]},
+    "external_ref": {"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]},
+    "result": {"description": "Any JSON; its hash is kept in the events, itself in the inbox."},
+    "message": {"type": "string", "maxLength": 2000},
+}
+
+
+def leads_to(askable: bool) -> Literal["query", "case"]:
+    """Return what a report on an unsettled effect leads to: it moves no status, whatever it says."""
+    return "query" if askable else "case"
+
+
 @dataclass(frozen=True, slots=True)
 class Callback:
     """What a tool or worker reports of an attempt. ``version`` numbers the sender's own reports; the same number with
@@ -210,7 +226,7 @@ def _take(
     asked = False
     if operation is not None and operation.status in UNSETTLED:
         asked = can_be_asked(unit.tx, operation)
-        if not asked:
+        if leads_to(asked) == "case":
             why = "The tool itself reports on an effect nobody was certain of."
             need_case(run, "operation_unknown", why, operation=operation, facts={"callback": told}, source="callback")
     unit.flush()

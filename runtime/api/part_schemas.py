@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.actions.evidence import Kind
+from runtime.actions.verifying import REPORT
 from runtime.kernel.errors import STRUCTURED
 from runtime.queries.outputs import OUTPUT_KINDS
 
@@ -48,6 +49,36 @@ QUERY_BODY: dict[str, Any] = {
     "additionalProperties": False,
     "properties": {"reason": _REASON},
 }
+SAMPLES_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["samples"],
+    "additionalProperties": False,
+    "properties": {
+        "samples": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 50,
+            "items": {
+                "type": "object",
+                "description": "{name, kind, recording, expect}; the manual says what each is.",
+            },
+        }
+    },
+}
+SIGN_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["reason"],
+    "additionalProperties": False,
+    "properties": {
+        "reason": _REASON,
+        "taken_from": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 999999999,
+            "description": "Another version whose recordings are taken over first, those of new names.",
+        },
+    },
+}
 CALLBACK_BODY: dict[str, Any] = {
     "type": "object",
     "required": ["token", "epoch", "version", "status"],
@@ -55,11 +86,7 @@ CALLBACK_BODY: dict[str, Any] = {
     "properties": {
         "token": {"type": "string", "minLength": 1, "maxLength": 200, "description": "What came with the call."},
         "epoch": {"type": "integer", "minimum": 0, "maximum": _MOST, "description": "The epoch of the call."},
-        "version": {"type": "integer", "minimum": 1, "maximum": _MOST, "description": "Counts the sender's reports."},
-        "status": {"enum": ["in_progress", "succeeded", "partially_applied", "failed"]},
-        "external_ref": {"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]},
-        "result": {"description": "Any JSON; its hash is kept in the events, itself in the inbox."},
-        "message": {"type": "string", "maxLength": 2000},
+        **REPORT,
     },
 }
 _OBJECT: dict[str, Any] = {"type": "object"}
@@ -175,6 +202,14 @@ _WORKER: dict[str, dict[str, Any]] = {
     "rss_bytes": {**_MAYBE_COUNT, "description": "Memory its process holds."},
     "attempts": {"type": "array", "items": HEARTBEAT, "description": "Of the steps in its hands those of this tenant."},
 }
+_CHECKED: dict[str, Any] = {
+    "tool": _TEXT,
+    "contract_sha256": _TEXT,
+    "samples_sha256": _TEXT,
+    "passed": {**_FLAG, "description": "Every recording is read as it should be, and no kind is missing."},
+    "missing": {**_TEXTS, "description": "Kinds that can happen to it and have no recording."},
+    "checks": {"type": "array", "items": {"type": "object"}},
+}
 ANSWERS: dict[str, Any] = {
     "Worker": {"type": "object", "required": [*_WORKER], "properties": _WORKER},
     "ForcePreview": {
@@ -265,6 +300,30 @@ ANSWERS: dict[str, Any] = {
         "type": "object",
         "required": ["tool", "retired_at", "changed"],
         "properties": {"tool": _TEXT, "retired_at": _TIME, "changed": _FLAG},
+    },
+    "ToolSamples": {
+        "type": "object",
+        "required": ["tool", "required", "signed", "blocked", "added", "samples", "signatures"],
+        "properties": {
+            "tool": _TEXT,
+            "required": {**_FLAG, "description": "Its contract asks for signed samples."},
+            "signed": {**_FLAG, "description": "Samples were signed for exactly this contract."},
+            "blocked": {**_FLAG, "description": "No call of it starts."},
+            "added": {"type": "integer", "minimum": 0, "description": "Recordings since the newest signature."},
+            "samples": {"type": "array", "items": {"type": "object"}},
+            "signatures": {"type": "array", "items": {"type": "object"}},
+        },
+    },
+    "ToolSamplesKept": {
+        "type": "object",
+        "required": ["tool", "added", "kept"],
+        "properties": {"tool": _TEXT, "added": _COUNT, "kept": _COUNT},
+    },
+    "ToolSamplesChecked": {"type": "object", "required": sorted(_CHECKED), "properties": _CHECKED},
+    "ToolSamplesSigned": {
+        "type": "object",
+        "required": [*sorted(_CHECKED), "replayed", "signed_at", "signed_by"],
+        "properties": {**_CHECKED, "signed_by": _TEXT, "signed_at": _TIME, "replayed": _FLAG},
     },
     "VerifierRevoked": {
         "type": "object",

@@ -140,6 +140,8 @@ _BODIES = {
     "new_run": NEW_RUN_BODY,
     "query": part_schemas.QUERY_BODY,
     "callback": part_schemas.CALLBACK_BODY,
+    "samples": part_schemas.SAMPLES_BODY,
+    "sign": part_schemas.SIGN_BODY,
     "outcome": OUTCOME_BODY,
     "token": TOKEN_BODY,
     "member": MEMBER_BODY,

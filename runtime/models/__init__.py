@@ -1,6 +1,15 @@
 """The tables: fields, constraints and indexes; no workflow."""
 
-from runtime.models.definitions import Layout, Manifest, ToolVersion, Verifier, Workflow, WorkflowVersion
+from runtime.models.definitions import (
+    Layout,
+    Manifest,
+    ToolSample,
+    ToolSignature,
+    ToolVersion,
+    Verifier,
+    Workflow,
+    WorkflowVersion,
+)
 from runtime.models.effects import Citation, Compensation, Evidence, Inbox, Operation, Outbox, Outcome, Quarantined
 from runtime.models.ledger import Artifact, AuditEntry, AuditHead, Checkpoint, Event
 from runtime.models.limits import Breaker, Limit, Policy, RetryWindow
@@ -43,6 +52,8 @@ __all__ = [
     "SubscriberCursor",
     "Task",
     "Tenant",
+    "ToolSample",
+    "ToolSignature",
     "ToolVersion",
     "Verifier",
     "WorkerSession",

@@ -1,9 +1,22 @@
 """What is registered before anything runs: workflows, tools, manifests, verifiers. All immutable once written."""
 
 from django.db import models
+from django.db.models import Q
 
 from runtime.kernel.ids import uuid7
 from runtime.models.tenancy import TenantOwned
+
+# What a recording shows of a tool; every version has those that can happen to it (C8.8).
+SAMPLE_KINDS = (
+    "normal",
+    "retryable_error",
+    "deterministic_error",
+    "partial",
+    "malformed",
+    "oversize",
+    "late_callback",
+    "denied",
+)
 
 
 class Workflow(TenantOwned):
@@ -70,6 +83,47 @@ class ToolVersion(TenantOwned):
     class Meta:
         db_table = "qd_tool_version"
         constraints = [models.UniqueConstraint(fields=["tenant", "name", "number"], name="qd_tool_version_number")]
+
+
+class ToolSample(TenantOwned):
+    """A recorded answer of one tool version, and what it has to be read as (C8.8). Never changed.
+
+    ``sha256`` is over the canonical bytes of kind, recording and expectation; ``recording`` are canonical bytes.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    tool_version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="samples", db_index=False)
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=20)
+    recording = models.BinaryField()
+    expected = models.JSONField()
+    sha256 = models.BinaryField(max_length=32)
+    recorded_by = models.CharField(max_length=200)
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "qd_tool_sample"
+        constraints = [
+            models.UniqueConstraint(fields=["tool_version", "name"], name="qd_tool_sample_name"),
+            models.CheckConstraint(condition=Q(kind__in=SAMPLE_KINDS), name="qd_tool_sample_kind"),
+        ]
+
+
+class ToolSignature(TenantOwned):
+    """A person's word that a tool version, by the hash of its contract, passed its samples (C8.8). Never changed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    tool_version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="signatures")
+    contract_sha256 = models.BinaryField(max_length=32)
+    samples_sha256 = models.BinaryField(max_length=32)
+    samples = models.PositiveSmallIntegerField()
+    reason = models.TextField(default="", blank=True)
+    signed_by = models.CharField(max_length=200)
+    signed_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "qd_tool_signature"
+        indexes = [models.Index(fields=["signed_at"], name="qd_tool_signature_newest")]
 
 
 class Manifest(TenantOwned):

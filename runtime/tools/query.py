@@ -21,7 +21,7 @@ from runtime.tools.lookup import reading_of
 from runtime.tools.outcome import CallRequest
 from runtime.tools.proof import NOT_PROVED, place_of, why_not_proved
 from runtime.tools.redact import redact
-from runtime.tools.registry import tool_of
+from runtime.tools.registry import RegisteredTool, tool_of
 from runtime.tools.validation import check_output
 
 QUERY_SECONDS = 20.0
@@ -35,10 +35,10 @@ class Finding:
 
     ``kind``: **applied**; **partial**: a part of it; **not_found**; **in_progress** (also what is said to be there
     without the evidence that its contract asks for: ``code`` not_proved); **conflicts**: under the key stands another
-    effect than the one intended; **unreachable**: no answer that can be read, ``error_class`` and
-    ``code`` say why (``no_query``: its contract names no query); **held**: it was not asked yet, ``code`` says what
-    keeps the question back (``stopped``, ``breaker``, ``limit``) and ``decisive_at`` when that is over, None when
-    nobody knows. ``result`` are the canonical bytes of the step's output when applied, None when the answer is none by
+    effect than the one intended; **unreachable**: no answer that can be read, ``error_class`` and ``code`` say why
+    (``no_query``: its contract names no query); **held**: it was not asked yet, ``code`` says what keeps the question
+    back (``stopped``, ``unsigned``, ``breaker``, ``limit``) and ``decisive_at`` when that is over, None when nobody
+    knows. ``result`` are the canonical bytes of the step's output when applied, None when the answer is none by
     the tool's output schema. Not found proves absence only when ``proves`` is true: the call was over
     ``consistent_after_s`` ago and the tool's retention has not passed; ``decisive_at`` is when it will be able to,
     None when never.
@@ -76,7 +76,8 @@ class Finding:
 class Question:
     """An operation as its tool is asked about it. ``over_at``: its call surely sends nothing any more since then.
 
-    ``finding`` is what the last question found, None before the first.
+    ``finding`` is what the last question found, None before the first. ``unsigned``: the query tool may not be called
+    before its samples are signed.
     """
 
     tenant_id: uuid.UUID
@@ -93,6 +94,7 @@ class Question:
     now: datetime
     tool: ToolContract
     query: ToolContract | None
+    unsigned: bool = False
     workflow: str = ""
     finding: str | None = None
     asked_at: float = field(default_factory=time.monotonic)
@@ -110,20 +112,22 @@ def read_question(tx: Tx, operation_id: uuid.UUID) -> Question:
     row = rows[0]
     tool = check_contract(json.loads(bytes(row.pop("contract"))), builtin=True)
     assert tx.tenant_id is not None
+    query = _query_of(tx, tool.query)
     return Question(
         tenant_id=tx.tenant_id,
         tool=tool,
-        query=_query_of(tx, tool.query),
+        query=query.contract if query is not None else None,
+        unsigned=query is not None and query.unsigned,
         arguments=json.loads(bytes(row.pop("payload"))),
         over_at=_over_at(tool, row),
         **{name: row[name] for name in _PLAIN},
     )
 
 
-def _query_of(tx: Tx, reference: str | None) -> ToolContract | None:
-    """Return the contract of the tool that is asked, None where there is none: then a person decides."""
+def _query_of(tx: Tx, reference: str | None) -> RegisteredTool | None:
+    """Return the tool that is asked, None where there is none: then a person decides."""
     try:
-        return tool_of(tx, reference).contract if reference else None
+        return tool_of(tx, reference) if reference else None
     except QuarterdeckError:
         return None
 

@@ -19,10 +19,11 @@ from runtime.tools.contract import ToolContract, check_contract, parse_reference
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool:
-    """A contract and the id of the row that holds it."""
+    """A contract and the id of the row that holds it; ``unsigned``: no call of it before its samples are signed."""
 
     id: uuid.UUID
     contract: ToolContract
+    unsigned: bool = False
 
 
 _cache: dict[tuple[uuid.UUID | None, str], RegisteredTool] = {}
@@ -130,8 +131,16 @@ def tool_of(tx: Tx, reference: str) -> RegisteredTool:
             raise NotFound(f"Tool {reference} is not registered.", remediation="Register it with POST tools/.")
         if len(_cache) > 10_000:
             _cache.clear()
-        found = _cache[key] = RegisteredTool(rows[0][0], check_contract(json.loads(bytes(rows[0][3])), builtin=True))
+        contract = check_contract(json.loads(bytes(rows[0][3])), builtin=True)
+        found = RegisteredTool(rows[0][0], contract, _unsigned(tx, contract, rows[0][0]))
+        if not found.unsigned:  # what is signed stays so; what is not is asked again
+            _cache[key] = found
     return found
+
+
+def _unsigned(tx: Tx, contract: ToolContract, version_id: uuid.UUID) -> bool:
+    """Say whether a version waits for its samples to be signed (C8.8); only those that ask for it are looked up."""
+    return contract.samples == "required" and not tx.rows("tool_is_signed", (version_id,))[0][0]
 
 
 def read_tool(tenant_id: uuid.UUID, reference: str) -> RegisteredTool:

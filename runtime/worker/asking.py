@@ -64,6 +64,8 @@ def _kept_back(tx: Tx, question: Question, gates: Gates, seconds: float) -> Find
     if stop is not None:
         name = f"{stop.scope} {stop.name}".rstrip()
         return _held(question, "stopped", f"An emergency stop ({name}) keeps the question back.", stop.until)
+    if question.unsigned:
+        return _held(question, "unsigned", f"The samples of {query.reference} are not signed for its contract.", None)
     if (refusal := refused_by_policy(gates.policy, query)) is not None:
         code, detail = refusal
         return Finding("unreachable", query.reference, question.clock(), detail, "policy", code)
@@ -93,7 +95,7 @@ def _bounded(tx: Tx, question: Question, gates: Gates, seconds: float) -> Findin
 
 
 def _held(
-    question: Question, code: Literal["stopped", "breaker", "limit"], message: str, until: datetime | None
+    question: Question, code: Literal["stopped", "unsigned", "breaker", "limit"], message: str, until: datetime | None
 ) -> Finding:
     asked = question.query.reference if question.query is not None else ""
     return Finding("held", asked, question.clock(), message, "policy", code, decisive_at=until)

@@ -23,13 +23,12 @@ from runtime.kernel.conf import conf
 from runtime.kernel.errors import QuarterdeckError, Unavailable
 from runtime.machine.rows import UNDO_KINDS
 from runtime.tools.calls import FINAL_CLASSES, CallRequest, CallResult, call, prepare
-from runtime.tools.contract import ToolContract
 from runtime.tools.present import present_of
 from runtime.tools.redact import redact
 from runtime.tools.registry import RegisteredTool
 from runtime.tools.retry import may_retry, next_delay
 from runtime.tools.showing import NOBODY, Showing
-from runtime.worker.permits import refused_by_budget, refused_by_policy, refused_by_scope
+from runtime.worker.permits import refused_by_budget, refused_by_policy, refused_by_scope, waits_for_signature
 from runtime.worker.work import Claimed, Report
 
 _rng = random.Random()
@@ -166,7 +165,7 @@ def _time(text: Any) -> datetime | None:
 def _prepare(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Report | Prepared:
     node = claimed.node
     tool = tool_of(node.tool or "")
-    if (refusal := _not_allowed(claimed, tool.contract)) is not None:
+    if (refusal := _not_allowed(claimed, tool)) is not None:
         return refusal
     template = node.input
     context = context_of(claimed) if _reads_context(claimed, tool) else {}
@@ -189,6 +188,7 @@ def _prepare(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Repo
             return failed(claimed, "policy", detail, code="unfit_tool")
         if (closed := refused_by_policy(claimed.policy, prepared.reader.contract)) is not None:
             return failed(claimed, "policy", closed[1], code=closed[0], sent=False)
+        return waits_for_signature(claimed, prepared.reader) or prepared
     return prepared
 
 
@@ -203,7 +203,7 @@ def _prepare_undo(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) ->
     if tool.contract.writes is checks:
         detail = f"{tool.contract.reference} {'has' if checks else 'has no'} effect: it cannot stand here."
         return failed(claimed, "policy", detail, code="unfit_tool")
-    if (refusal := _not_allowed(claimed, tool.contract)) is not None:
+    if (refusal := _not_allowed(claimed, tool)) is not None:
         return refusal
     context = {**context_of(claimed), "operation": undo.value()}
     arguments = (
@@ -215,12 +215,18 @@ def _prepare_undo(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) ->
     return Prepared(claimed, tool, arguments, data, digest(data), context)
 
 
-def _not_allowed(claimed: Claimed, contract: ToolContract) -> Report | None:
-    """Refuse a tool that the tenant's policy or the task's scope leaves out; what these hold is not told (C3.2)."""
+def _not_allowed(claimed: Claimed, tool: RegisteredTool) -> Report | None:
+    """Refuse a tool that the tenant's policy or the task's scope leaves out; what these hold is not told (C3.2).
+
+    One whose samples are not signed waits for that (C8.8).
+    """
+    contract = tool.contract
     refusal = refused_by_policy(claimed.policy, contract)
     if refusal is None and claimed.task is not None and claimed.undo is None:
         refusal = refused_by_scope(claimed.task.scope, contract)
-    return failed(claimed, "policy", refusal[1], code=refusal[0], sent=False) if refusal is not None else None
+    if refusal is None:
+        return waits_for_signature(claimed, tool)
+    return failed(claimed, "policy", refusal[1], code=refusal[0], sent=False)
 
 
 def _reads_context(claimed: Claimed, tool: RegisteredTool) -> bool:

@@ -8,12 +8,17 @@ are named: the policy is closed.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from runtime.tools.contract import ToolContract
-from runtime.worker.work import Claimed, Policy
+from runtime.tools.registry import RegisteredTool
+from runtime.worker.work import Claimed, Policy, Report
 
 Refusal = tuple[str, str]
+UNSIGNED = "samples_unsigned"
+# A signature wakes the steps that wait for it; this is only the floor below that.
+_LOOK_AGAIN_SECONDS = 600.0
 
 
 def refused_by_policy(policy: Policy | None, contract: ToolContract) -> Refusal | None:
@@ -28,6 +33,16 @@ def refused_by_policy(policy: Policy | None, contract: ToolContract) -> Refusal 
     if scopes is not None and not scopes.issuperset(contract.scopes):
         return "scope", "The tool needs a scope that this tenant does not have."
     return None
+
+
+def waits_for_signature(claimed: Claimed, tool: RegisteredTool) -> Report | None:
+    """Let a step wait whose tool may not be called before its samples are signed for its contract (C8.8)."""
+    if not tool.unsigned:
+        return None
+    message = f"The samples of {tool.contract.reference} are not signed for its contract."
+    error = {"class": "policy", "code": UNSIGNED, "message": message, "sent": False}
+    later = claimed.now + timedelta(seconds=_LOOK_AGAIN_SECONDS)
+    return Report(claimed, "yielded", cause="stopped", not_before=later, error=error)
 
 
 def refused_by_scope(scope: dict[str, Any], contract: ToolContract) -> Refusal | None:

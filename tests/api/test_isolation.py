@@ -49,6 +49,8 @@ BODIES: dict[str, Any] = {
     "sessions/<str:session_id>/": {"context": {}},
     "sessions/<str:session_id>/tasks/": {"task_id": str(uuid.UUID(int=1))},
     "tools/<str:name>/versions/<str:number>/retire/": {"reason": "x"},
+    "tools/<str:name>/versions/<str:number>/samples/": {"samples": [{}]},
+    "tools/<str:name>/versions/<str:number>/samples/sign/": {"reason": "x"},
     "verifiers/<str:name>/versions/<str:number>/revoke/": {"reason": "x"},
     "operations/<str:operation_id>/compensate/": {"reason": "x"},
     "operations/<str:operation_id>/query/": {"reason": "x"},

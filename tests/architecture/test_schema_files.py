@@ -38,6 +38,7 @@ RELEASED = {
     "statistics.sql": "5b88d3356e71a5808494d4c36305e62c8a3b0877b2a8bf6f4777e38021cd8a3c",
     "operation_queries.sql": "4044d5c932c4b98a738427c2a498f8a9106fa92f5cdf3342524b279a747a5cb0",
     "stop_ends.sql": "cd05e60535e2535215c61b8f503daf127851e4b8e11581b3351cf7b630a0066d",
+    "tool_samples.sql": "0e3f394ca9ee79ea2aa36391272f90278ffb5982810c0b13f4afea7ca10ea8a9",
     "turns.sql": "87869d8d02284704f49759ecfc595007ad83e52075b9a1b541f376dea72e0c7a",
     "walls.sql": "e5302ea396f84f1df40e89b913a422f27fb0e0557626f6a287f01d0dc7f8ae42",
     "watch.sql": "04323991d19e1c08e5d6469d43df2ad854cafd8dbda3255c5dabad54efa80f5e",

@@ -11,15 +11,17 @@ from runtime.actions.retiring import retire_tool, revoke_verifier
 from runtime.actions.workflows import register_workflow
 from runtime.api.base import PAGING, PREFIX, Endpoint, describe, ref
 from runtime.api.http import json_body, json_bytes
-from runtime.api.part_schemas import QUERY_BODY
+from runtime.api.part_schemas import QUERY_BODY, SAMPLES_BODY, SIGN_BODY
 from runtime.api.schemas import COUNT, FLAG, TEXT, body, many, maybe, paged, shape
 from runtime.graph.spec import MAX_SPEC_BYTES, MAX_SPEC_DEPTH, workflow_schema
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import BadInput, NotFound
 from runtime.queries import definitions as queries
+from runtime.queries import samples
 from runtime.queries.recovery import DEFAULT_DAYS, MOST_DAYS, recovery_points
 from runtime.tools.contract_schema import CONTRACT_SCHEMA
 from runtime.tools.registry import register_tool
+from runtime.tools.samples import add_samples, check_samples, sign_samples
 
 _SECONDS = maybe({"type": "number"})
 _RECOVERY_POINT = shape(
@@ -164,6 +166,59 @@ class RetireTool(Endpoint):
     def post(self, request: Request, name: str, number: str) -> Response:
         reason = json_body(request, body("query"))["reason"]
         return Response(retire_tool(actor=self.actor, name=_name(name), version=_number(number), reason=reason))
+
+
+class ToolSamples(Endpoint):
+    """Recordings of what a version answers, and for which contract they are signed."""
+
+    @describe("Read a tool version's samples", tag="tools", name="read_samples", answers={200: ref("ToolSamples")})
+    def get(self, request: Request, name: str, number: str) -> Response:
+        self.params.done()
+        return Response(samples.read_samples(actor=self.actor, name=_name(name), version=_number(number)))
+
+    @describe(
+        "Keep recordings of what a tool version answers",
+        tag="tools",
+        name="add_samples",
+        answers={201: ref("ToolSamplesKept"), 200: ref("ToolSamplesKept")},
+        body=SAMPLES_BODY,
+    )
+    def post(self, request: Request, name: str, number: str) -> Response:
+        given = json_body(request, body("samples"))["samples"]
+        answer = add_samples(actor=self.actor, name=_name(name), version=_number(number), samples=given)
+        return Response(answer, status=201 if answer["added"] else 200)
+
+
+class CheckSamples(Endpoint):
+    """Every recording, read as a live answer is read."""
+
+    @describe(
+        "Check a tool version's samples: each is read as a live answer, nothing is called",
+        tag="tools",
+        name="check_samples",
+        answers={200: ref("ToolSamplesChecked")},
+    )
+    def post(self, request: Request, name: str, number: str) -> Response:
+        return Response(check_samples(actor=self.actor, name=_name(name), version=_number(number)))
+
+
+class SignSamples(Endpoint):
+    """The samples of a version, signed for its contract."""
+
+    @describe(
+        "Sign a tool version's samples for its contract, once all pass",
+        tag="tools",
+        name="sign_samples",
+        answers={200: ref("ToolSamplesSigned")},
+        body=SIGN_BODY,
+    )
+    def post(self, request: Request, name: str, number: str) -> Response:
+        given = json_body(request, body("sign"))
+        answer = sign_samples(
+            actor=self.actor, name=_name(name), version=_number(number), reason=given["reason"],
+            taken_from=given.get("taken_from"),
+        )  # fmt: skip
+        return Response(answer)
 
 
 class RevokeVerifier(Endpoint):

@@ -11,7 +11,7 @@ from runtime.actions.settings import set_setting
 from runtime.actions.tenants import add_member, create_tenant
 from runtime.kernel.errors import BadInput
 from runtime.management.cli import Act, service_actor
-from runtime.management.example import register_builtin_tools
+from runtime.management.example import keep_builtin_samples, register_builtin_tools
 from runtime.queries.settings import list_settings
 
 
@@ -41,6 +41,7 @@ class Command(Act):
         if options["act"] == "create":
             answer = create_tenant(slug=options["slug"], name=options["name"])
             register_builtin_tools(service_actor(options["slug"]))
+            keep_builtin_samples(service_actor(options["slug"]))
             return answer
         if options["act"] == "member":
             return self._member(options)

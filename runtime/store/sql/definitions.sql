@@ -58,6 +58,11 @@ SELECT id, retired_at FROM qd_tool_version WHERE name = %s AND number = %s FOR N
 -- name: end_tool
 UPDATE qd_tool_version SET retired_at = qd_now() WHERE id = %s RETURNING retired_at;
 
+-- name: tool_is_signed
+-- Whether its samples were signed for the contract that the version has.
+SELECT EXISTS (SELECT FROM qd_tool_signature s JOIN qd_tool_version v ON v.id = s.tool_version_id
+  WHERE v.id = %s AND s.contract_sha256 = v.contract_sha256);
+
 -- name: tool_is_known
 SELECT EXISTS (SELECT FROM qd_tool_version WHERE name = %(name)s AND (%(number)s::int IS NULL OR number = %(number)s));
 

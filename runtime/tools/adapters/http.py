@@ -54,12 +54,24 @@ def send(request: CallRequest) -> Answer:
     return run(request, lambda progress: _exchange(request, progress, url, headers, body))
 
 
+def replay(request: CallRequest, transport: httpx2.AsyncBaseTransport) -> Answer:
+    """Make the call over a transport that plays a recorded answer: nothing leaves, no secret is read."""
+    client = httpx2.AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
+    url = expand(request.tool, request.arguments)
+    return run(request, lambda progress: _exchange(request, progress, url, {}, None, client))
+
+
 async def _exchange(
-    request: CallRequest, progress: Progress, url: str, headers: dict[str, str], body: bytes | None
+    request: CallRequest,
+    progress: Progress,
+    url: str,
+    headers: dict[str, str],
+    body: bytes | None,
+    client: httpx2.AsyncClient | None = None,
 ) -> Answer:
     contract = request.tool
     method = contract.config.get("method", "GET" if not contract.writes else "POST")
-    client = _client(keep=not contract.writes)
+    client = client or _client(keep=not contract.writes)
     for _ in range(_REDIRECTS + 1):
         try:
             async with client.stream(

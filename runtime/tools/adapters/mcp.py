@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from runtime.kernel import canonical
 from runtime.kernel.errors import InvalidJSON
 from runtime.tools.adapters.mcp_sessions import IDLE_S, Session, close_all, kept, schema_sha256
+from runtime.tools.adapters.mcp_stdio import Wire
 from runtime.tools.errors import ToolError
 from runtime.tools.loop import Progress, first_leaf, loop, run
 from runtime.tools.outcome import Answer, CallRequest, Failed, NotSent, check_before_send, tool_failure
@@ -81,10 +82,28 @@ async def _on(session: Session, request: CallRequest, progress: Progress) -> Ans
     except asyncio.CancelledError:
         raise
     except Exception as error:
-        raise _broken(first_leaf(error), session, request) from error
+        raise _broken(first_leaf(error), session.wire, request) from error
+    return _answer(request, result)
+
+
+def _answer(request: CallRequest, result: Any) -> Answer:
     if result.is_error:
         raise tool_failure(request.tool, ToolError(_text(result) or "The tool reported an error.", code="tool_error"))
-    return Answer(_value(result, config.get("result", "auto")))
+    return Answer(_value(result, request.tool.config.get("result", "auto")))
+
+
+def replay(request: CallRequest, message: Any, wire: Wire) -> Answer:
+    """Read a recorded JSON-RPC answer, {result} or {error: {code, message}}, as one that came over ``wire``."""
+    check_before_send(request)
+    try:
+        if wire.broken or not wire.alive:
+            raise MCPError(mcp_types.CONNECTION_CLOSED, "Connection closed")
+        if "error" in message:
+            raise MCPError(message["error"]["code"], message["error"]["message"])
+        result = mcp_types.CallToolResult.model_validate(message["result"])
+    except Exception as error:
+        raise _broken(error, wire, request) from error
+    return _answer(request, result)
 
 
 def _progress(request: CallRequest) -> Any:
@@ -113,9 +132,8 @@ async def _check_schema(session: Session, client: Any, config: dict[str, Any]) -
         raise NotSent("policy", "contract_changed", f"The server's tool {config['tool']!r} {detail}.")
 
 
-def _broken(error: BaseException, session: Session, request: CallRequest) -> Failed:
+def _broken(error: BaseException, wire: Wire, request: CallRequest) -> Failed:
     """Sort what came instead of an answer. Everything that leaves it open whether the tool ran has applied=None."""
-    wire = session.wire
     if wire.broken == "oversize":
         return Failed("oversize", f"The answer is larger than {request.tool.max_result_bytes} bytes.", sent=True)
     if wire.broken:
@@ -157,4 +175,4 @@ def _text(result: Any) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
-__all__ = ["schema_sha256", "send", "shutdown"]
+__all__ = ["replay", "schema_sha256", "send", "shutdown"]

@@ -45,6 +45,11 @@ def run_in_child(request: CallRequest) -> Answer:
         child.end()
 
 
+def replay(request: CallRequest, line: bytes) -> Answer:
+    """Read a recorded line of a child as one that came; no process is started. Raises Failed."""
+    return _Child(request).read(line)
+
+
 def child_environment() -> dict[str, str]:
     """Return the environment of a child: a few names, and this process's import path."""
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -134,7 +139,7 @@ class _Child:
             if not self._has_last_word(stopped.error_class):
                 raise
             try:
-                return self._read(self._taken())
+                return self.read(self._taken())
             except Failed as told:
                 if stopped.error_class == "timeout" and told.error_class == "cancelled":
                     told.error_class = "timeout"  # it stopped because its time was over
@@ -144,9 +149,10 @@ class _Child:
             raise Failed(
                 "internal", f"The tool's process ended with {code}. {self._last_words()}", sent=True, code="died"
             )
-        return self._read(line)
+        return self.read(line)
 
-    def _read(self, line: bytes) -> Answer:
+    def read(self, line: bytes) -> Answer:
+        """Read the line that the child answered with. Raises Failed."""
         try:
             reply: dict[str, Any] = canonical.parse_strict(line, max_bytes=self.limit, max_depth=200)
         except InvalidJSON as error:

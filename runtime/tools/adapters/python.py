@@ -31,6 +31,12 @@ def send(request: CallRequest) -> Answer:
     return Answer(_in_thread(request, function))
 
 
+def replay(request: CallRequest, function: Function) -> Answer:
+    """Call a function that plays a recorded answer as the contract's own would be called in the caller's thread."""
+    check_before_send(request)
+    return Answer(_invoke(request, function, request.cancel))
+
+
 def _invoke(request: CallRequest, function: Function, cancel: threading.Event) -> Any:
     try:
         return function.invoke(request.arguments, lambda: context_of(request, cancel))
