@@ -89,6 +89,7 @@ urlpatterns = [
     path("workflows/<str:name>/start/", workflows.start, name="start"),
     path("tools/", estate.tools, name="tools"),
     path("tools/<str:name>/", estate.tool, name="tool"),
+    path("tools/<str:name>/versions/<int:number>/sign/", estate.sign, name="tool-sign"),
     path("workers/", estate.workers, name="workers"),
     path("alerts/", alerts.alerts, name="alerts"),
     path("alerts/targets/<uuid:target_id>/remove/", alerts.remove, name="alert-target-remove"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -14,13 +15,15 @@ from dashboard.presenters.now import LATE_BEAT_SECONDS
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import NotFound
+from runtime.kernel.errors import BadInput, Conflict, NotFound, QuarterdeckError
 from runtime.queries.classes import list_classes
 from runtime.queries.console import read_queues, use_of_tools
 from runtime.queries.definitions import list_tools, list_whole_tools
 from runtime.queries.limits import list_breakers, list_limits
 from runtime.queries.people import list_workers
+from runtime.queries.samples import read_samples, unsigned_among
 from runtime.queries.stops import list_stops
+from runtime.tools.samples import sign_samples
 
 TOOL_PAGE = 100
 
@@ -32,11 +35,13 @@ def tools(request: HttpRequest, actor: Actor) -> HttpResponse:
     use = use_of_tools(actor=actor) if may(actor, v.OPERATION_READ) else {}
     stops, breakers = _stopped(actor), _shut(actor)
     groups: dict[str, list[dict[str, Any]]] = {}
+    unsigned = unsigned_among(actor=actor, tools=found.items)
     for one in found.items:
         key = (one["name"], one["version"])
         stop = stops.get(one["name"]) or stops.get(f"{one['name']}@{one['version']}")
         shut = breakers.get(f"{one['name']}@{one['version']}")
-        groups.setdefault(one["name"], []).insert(0, {**one, "use": use.get(key, {}), "stop": stop, "breaker": shut})
+        more = {"use": use.get(key, {}), "stop": stop, "breaker": shut, "blocked": one["id"] in unsigned}
+        groups.setdefault(one["name"], []).insert(0, {**one, **more})
     context = {
         "crumbs": [(_("Tools"), None)],
         "page": found,
@@ -50,10 +55,36 @@ def tools(request: HttpRequest, actor: Actor) -> HttpResponse:
 @page(v.TOOL_READ, section="tools")
 def tool(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     """Show one tool in one version, by default the newest."""
+    return _tool(request, actor, name, request.GET.get("version", ""))
+
+
+@page(v.TOOL_REGISTER, section="tools", methods=("POST",))
+def sign(request: HttpRequest, actor: Actor, name: str, number: int) -> HttpResponse:
+    """Sign a version's samples for its contract; a refusal is told on the page, with what does not fit."""
+    try:
+        taken_from = request.POST.get("taken_from", "")
+        sign_samples(
+            actor=actor, name=name, version=number, reason=request.POST.get("reason", ""),
+            taken_from=int(taken_from) if taken_from.isascii() and taken_from.isdecimal() else None,
+        )  # fmt: skip
+    except (Conflict, BadInput) as problem:
+        return _tool(request, actor, name, str(number), problem=problem, status=problem.http_status)
+    messages.success(request, _("Signed. Calls of this version may start."), extra_tags="succeeded")
+    return HttpResponseRedirect(f"{reverse('tool', args=[name])}?version={number}")
+
+
+def _tool(
+    request: HttpRequest,
+    actor: Actor,
+    name: str,
+    asked: str,
+    *,
+    problem: QuarterdeckError | None = None,
+    status: int = 200,
+) -> HttpResponse:
     versions = _versions(actor, name)
     if not versions:
         raise NotFound(f"There is no tool {name[:120]!r} in this tenant.")
-    asked = request.GET.get("version", "")
     one = next((row for row in versions if str(row["version"]) == asked), versions[0])
     use = use_of_tools(actor=actor) if may(actor, v.OPERATION_READ) else {}
     stops = _stopped(actor)
@@ -65,8 +96,13 @@ def tool(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
         "use": use.get((name, one["version"]), {}),
         "stop": stops.get(name) or stops.get(f"{name}@{one['version']}"),
         "may_stop": may(actor, v.STOP_SET),
+        "recorded": read_samples(actor=actor, name=name, version=one["version"]),
+        "may_sign": may(actor, v.TOOL_REGISTER),
+        "others": [row["version"] for row in versions if row["version"] != one["version"]],
+        "problem": problem,
+        "typed": request.POST,
     }
-    return show(request, "pages/tool.html", context)
+    return show(request, "pages/tool.html", context, status=status)
 
 
 def _versions(actor: Actor, name: str) -> list[dict[str, Any]]:

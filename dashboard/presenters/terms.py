@@ -149,6 +149,9 @@ PROBLEMS = (
     gettext_lazy("Content does not have its hash"),
     gettext_lazy("Bulk repair is elsewhere by now"),
     gettext_lazy("Something else would run now"),
+    gettext_lazy("No evidence of success"),
+    gettext_lazy("The samples do not fit"),
+    gettext_lazy("A recording is never changed"),
 )
 VERDICT = {
     "achieved": gettext_lazy("Achieved"),
@@ -178,19 +181,31 @@ KEYS = {
     "epoch": gettext_lazy("fenced by the epoch"),
     "natural": gettext_lazy("makes no difference"),
 }
+# What a recording of a tool shows.
+SAMPLES = {
+    "normal": gettext_lazy("normal answer"),
+    "retryable_error": gettext_lazy("error that passes"),
+    "deterministic_error": gettext_lazy("error that stays"),
+    "partial": gettext_lazy("done in part"),
+    "malformed": gettext_lazy("unreadable answer"),
+    "oversize": gettext_lazy("answer too large"),
+    "late_callback": gettext_lazy("late report"),
+    "denied": gettext_lazy("denied"),
+}
 _WORDS: dict[str, dict[str, Any]] = {
     "verdict": VERDICT,
     "decision": DECISION,
     "outcome": OUTCOME,
     "effect": EFFECT,
     "keys": KEYS,
+    "samples": SAMPLES,
 }
 
 
 def term(text: str | None, of: str = "") -> str:
     """Return a word or sentence of the code in the reader's language; what nobody named is shown as it is.
 
-    ``of`` is verdict, decision, outcome, effect or keys; without it ``text`` is one of the sentences above.
+    ``of`` is verdict, decision, outcome, effect, keys or samples; without it ``text`` is one of the sentences above.
     """
     if not text:
         return ""

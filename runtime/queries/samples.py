@@ -45,6 +45,20 @@ def read_samples(*, actor: Actor, name: str, version: int) -> dict[str, Any]:
     }
 
 
+def unsigned_among(*, actor: Actor, tools: list[dict[str, Any]]) -> set[Any]:
+    """Return the ids of those of ``tools``, as they are listed, that are not called for want of a signature.
+
+    Verb ``tool.read``.
+    """
+    asking = {one["id"]: one["contract_sha256"] for one in tools if one["contract"].get("samples") == "required"}
+    if not asking:
+        return set()
+    with reading(actor, v.TOOL_READ):
+        rows = ToolSignature.objects.filter(tool_version_id__in=asking)
+        signed = {(row[0], bytes(row[1]).hex()) for row in rows.values_list("tool_version_id", "contract_sha256")}
+    return {version_id for version_id, sha256 in asking.items() if (version_id, sha256) not in signed}
+
+
 def _shown(one: ToolSample, whole: bool) -> dict[str, Any]:
     shown = {
         "name": one.name,

@@ -123,7 +123,7 @@ def test_a_recording_is_never_changed(office):
     with tenant_tx(office.tenant.id):
         row = ToolSample.objects.get(name="normal")
         for act in (lambda: ToolSample.objects.filter(id=row.id).update(kind="denied"), row.delete):
-            with pytest.raises(Exception, match="append|permission|denied") as refused:
+            with pytest.raises(Exception, match=r"append|permission|denied") as refused:
                 _savepoint(act)
             assert isinstance(refused.value.__cause__, psycopg.Error)
 
