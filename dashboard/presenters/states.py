@@ -191,7 +191,9 @@ def badges(step: dict[str, Any]) -> list[str]:
     """Return the facts that stand beside a step's state: its cause, an asked pause, the attempt."""
     found = []
     if step.get("cause") and step["status"] in ("skipped", "hold", "waiting", "unknown", "killed"):
-        found.append(cause_word(step["cause"]))
+        error = step["error"] if isinstance(step.get("error"), dict) else {}
+        unsigned = step["cause"] == "stopped" and error.get("code") == "samples_unsigned"
+        found.append(_("samples not signed") if unsigned else cause_word(step["cause"]))
     if step.get("hold_requested"):
         found.append(_("pause asked"))
     if (step.get("attempt") or 0) > 1:

@@ -22,6 +22,7 @@ from runtime.kernel.conf import Conf
 from runtime.management.cli import Act
 from runtime.tools.builtin import BUILTIN_CONTRACTS
 from runtime.tools.contract import ToolContract, check_contract
+from runtime.tools.recordings import check_sample, read_recording, why_unfit
 
 ROOT = Path(__file__).resolve().parents[2]
 MANUALS = ("README.md", "runtime/README.md", "CHANGELOG.md")
@@ -132,6 +133,15 @@ def test_the_examples_can_be_registered():
     assert {node.kind for plan in plans for node in plan.nodes.values()} == {
         *("tool", "switch", "approval", "wait", "verifier"),
     }
+
+
+@pytest.mark.req("C8.8")
+def test_the_samples_are_read_as_they_say():
+    tool = contracts()["shop.pay_back@1"]
+    [samples] = [value["samples"] for value in examples() if "samples" in value]
+    for at, one in enumerate(samples):
+        check_sample(tool, one, f"/samples/{at}")
+        assert why_unfit(tool, one["kind"], one["expect"], read_recording(tool, one["recording"])) is None
 
 
 def test_every_command_is_named():
