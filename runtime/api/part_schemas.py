@@ -89,6 +89,7 @@ CALLBACK_BODY: dict[str, Any] = {
         **REPORT,
     },
 }
+BODIES = {"query": QUERY_BODY, "callback": CALLBACK_BODY, "samples": SAMPLES_BODY, "sign": SIGN_BODY}
 _OBJECT: dict[str, Any] = {"type": "object"}
 # What a run keeps of its making, and what became of its task's criterion (C1.2, A4.1).
 RUN_KEEPS: dict[str, Any] = {

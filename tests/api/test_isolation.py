@@ -24,9 +24,11 @@ from runtime.kernel.callback import attempt_id
 from runtime.kernel.ids import uuid7
 from runtime.models import Breaker, Quarantined
 from runtime.store.tx import tenant_tx
+from runtime.tools.registry import register_tool
 from tests.support import db as support
 from tests.support.api import WORKFLOW, caller, problem
 from tests.support.desk import Desk
+from tests.support.office import writing
 
 pytestmark = [pytest.mark.req("A1.4", "A10.1"), pytest.mark.django_db(transaction=True)]
 
@@ -120,6 +122,7 @@ def things(admin, tenant) -> dict[str, str]:
     asking, lost = desk.ask(), desk.lost()
     step = desk.step(lost, "pay").id
     admin.post("workflows/", {**WORKFLOW, "name": "private"})
+    register_tool(actor=desk.admin, contract=writing("private"))
     with support.switched("default", role="worker"), tenant_tx(tenant.id) as tx:
         at = tx.now()
         breaker = Breaker.objects.create(tenant=tenant, tool="core.echo@1", error_class="timeout", last_failure_at=at)
