@@ -94,7 +94,6 @@ _BULK_ITEM = {
 BULK_BODY = shape({"tasks": {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": _BULK_ITEM}}, closed=True)
 # The envelope alone: items are judged one by one, so that one wrong item does not refuse the others.
 BULK_ENVELOPE = shape({"tasks": {"type": "array", "minItems": 1, "maxItems": MAX_BULK}}, closed=True)
-RUN_VERB_BODY = shape({}, {"reason": _REASON, "expected_version": _VERSION}, closed=True)
 _SHOWN = {**_VERSION, "description": "The step's version you were shown."}
 STEP_VERB_BODY = shape({"expected_version": _SHOWN, "reason": _REASON}, closed=True)
 FORCE_BODY = shape(
@@ -102,7 +101,6 @@ FORCE_BODY = shape(
     {"evidence": {**_text(2000), "description": "What shows that it succeeded; left out or empty: there is none."}},
     closed=True,
 )
-NEW_RUN_BODY = shape({}, {"reason": _REASON, "budget": TERMS["budget"]}, closed=True)
 OUTCOME_BODY = shape(
     {
         "run_id": ID,
@@ -134,10 +132,10 @@ _BODIES = {
     "task": TASK_BODY,
     "bulk_item": _BULK_ITEM,
     "bulk": BULK_ENVELOPE,
-    "run_verb": RUN_VERB_BODY,
+    "run_verb": shape({}, {"reason": _REASON, "expected_version": _VERSION}, closed=True),
     "step_verb": STEP_VERB_BODY,
     "force": FORCE_BODY,
-    "new_run": NEW_RUN_BODY,
+    "new_run": shape({}, {"reason": _REASON, "budget": TERMS["budget"]}, closed=True),
     **part_schemas.BODIES,
     "outcome": OUTCOME_BODY,
     "token": TOKEN_BODY,

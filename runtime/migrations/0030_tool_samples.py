@@ -9,7 +9,7 @@ from runtime.store.sqlfile import schema_sql
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runtime", "0026_pool_queues"),
+        ("runtime", "0028_in_hand"),
     ]
 
     operations = [
