@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, hooks, own, statistics, views
+from approvals.api import acts, hooks, own, past, statistics, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
@@ -17,6 +17,7 @@ urlpatterns = [
     path("approvals/hooks/<str:hook_id>/", hooks.Hook.as_view()),
     path("approvals/hooks/<str:hook_id>/rotate/", hooks.RotateHook.as_view()),
     path("approvals/<str:approval_id>/", views.Approval.as_view()),
+    path("approvals/<str:approval_id>/past/", past.Past.as_view()),
     path("approvals/<str:approval_id>/decide/", views.Decide.as_view()),
     path("approvals/<str:approval_id>/consume/", own.Consume.as_view()),
     path("approvals/<str:approval_id>/outcome/", own.Outcome.as_view()),

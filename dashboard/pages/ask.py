@@ -15,13 +15,14 @@ from approvals.actions.answer import answer_input
 from approvals.actions.comments import MOST_ATTACHED, check_media_type, check_size, comment_request
 from approvals.actions.decide import decide_request
 from approvals.actions.own import EXTERNAL
+from approvals.past import past_of
 from approvals.queries import get_request, list_requests
 from approvals.verbs import ANSWER, DECIDE, POLICY, READ
 from dashboard.forms.answer import AnswerForm
 from dashboard.forms.decide import DecisionForm
 from dashboard.pages import requests
 from dashboard.pages.console import moment, page, show
-from dashboard.presenters import asks, payload
+from dashboard.presenters import asks, payload, place
 from dashboard.presenters import policy as rules
 from runtime.access import verbs as v
 from runtime.access.authorize import may
@@ -33,6 +34,7 @@ from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, Quarterd
 from runtime.queries.graphs import read_graph
 
 MOST_FOLLOWS = 6
+MOST_PAST = 6
 
 
 @page(READ, section="inbox", methods=("GET", "HEAD", "POST"))
@@ -158,7 +160,9 @@ def _show(
         ],
         "may_attach": may(actor, v.ARTIFACT_WRITE),
         "may_read_files": may(actor, v.PAYLOAD_READ),
-        "before": _before(actor, found),
+        "before": [] if calls else _before(actor, found),
+        "past": _past(actor, found) if calls else None,
+        "place": place.place(graph, found["node"]) if graph else None,
         "follows": follows[:MOST_FOLLOWS],
         "follow_more": max(0, len(follows) - MOST_FOLLOWS),
         "form": form,
@@ -207,6 +211,17 @@ def _before(actor: Actor, found: dict[str, Any]) -> list[dict[str, Any]]:
     own = {one["id"] for one in found["proposals"]}
     same = [one for one in rows if one["node"] == found["node"]]
     return requests.named(actor, [one for one in same if one["id"] not in own][:5])
+
+
+def _past(actor: Actor, found: dict[str, Any]) -> dict[str, Any]:
+    """Return what was decided before about the same tool and target, and the reader's own acts, in words."""
+    past = past_of(actor=actor, request_id=found["id"])
+    alike = requests.named(actor, [{**one, "workflow": ""} for one in past["alike"][:MOST_PAST]])
+    return {
+        "alike": alike,
+        "more": len(past["alike"]) - len(alike),
+        "own": [{**one, "words": asks.own_words(one)} for one in past["own"][:MOST_PAST]],
+    }
 
 
 def _approve_word(shown: dict[str, Any]) -> str:

@@ -128,6 +128,13 @@ def history(found: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda one: one["at"])
 
 
+def own_words(one: dict[str, Any]) -> str:
+    """Return what the reader themselves did to a request: {kind} is approve, reject or that of a note."""
+    if one["kind"] in ("approve", "reject"):
+        return _("You approved") if one["kind"] == "approve" else _("You rejected")
+    return _("You %(did)s") % {"did": NOTES.get(one["kind"], one["kind"])}
+
+
 def _note(one: dict[str, Any]) -> str:
     words, details = str(NOTES.get(one["kind"], one["kind"])), one["details"] or {}
     if one["kind"] == "delegate":
