@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from approvals.groups import members_asked, named
 from approvals.requests import request_of_message
 from runtime.kernel.messages import Mail
 from runtime.store.links import page_link
@@ -52,10 +53,12 @@ def _subject(why: str) -> str:
 
 
 def _receivers(tx: Tx, row: dict[str, Any], why: str) -> list[str]:
-    """Return the addresses of who is concerned: a mentioned member, the one who has it, or everybody of the role."""
+    """Return the addresses of who is concerned: a mentioned member, the one who has it, or everybody it asks."""
     name = why.removeprefix("mentioned:") if why.startswith("mentioned:") else None
     if name is None and row["assignee"] is not None:
         name = row["assignee"].removeprefix("user:")
     if name is not None:
         return [address for (address,) in tx.rows("address_of_member", (name,))]
+    if named(row["role"]):
+        return sorted({address for _id, _name, address in members_asked(tx, row["role"]) if address})
     return [address for (address,) in tx.rows("addresses_of_role", (row["role"] or "admin",))]

@@ -295,3 +295,61 @@ class ReviewLimit(TenantOwned):
     class Meta:
         db_table = "qd_review_limit"
         constraints = [models.UniqueConstraint(fields=["tenant"], name="qd_review_limit_once")]
+
+
+class Group(TenantOwned):
+    """A name for some members who decide together or one for another; who is in it is asked when they decide."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=60)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "qd_approval_group"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], condition=Q(removed_at__isnull=True), name="qd_approval_group_once"
+            )
+        ]
+
+
+class GroupMember(TenantOwned):
+    """Somebody in a group for a time; leaving ends the row."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    group = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="members", db_index=False)
+    user_id = models.IntegerField()
+    added_by = models.CharField(max_length=200)
+    added_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "qd_approval_group_member"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["group", "user_id"], condition=Q(ended_at__isnull=True), name="qd_approval_group_member_once"
+            )
+        ]
+        indexes = [
+            models.Index(F("tenant"), F("user_id"), name="qd_approval_groups_of", condition=Q(ended_at__isnull=True))
+        ]
+
+
+class Manager(TenantOwned):
+    """Who a member's manager is; null: nobody any more. Earlier ones stand in the audit."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    user_id = models.IntegerField()
+    manager_id = models.IntegerField(null=True)
+    set_by = models.CharField(max_length=200)
+    set_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "qd_approval_manager"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "user_id"], name="qd_approval_manager_once"),
+            models.CheckConstraint(condition=~Q(user_id=F("manager_id")), name="qd_approval_manager_is_another"),
+        ]
+        indexes = [models.Index(F("tenant"), F("manager_id"), name="qd_approval_managed_by")]

@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from approvals.asked import Asked
 from approvals.errors import HandedOver, OwnRequest
+from approvals.groups import asked_besides, in_words, members_asked, named
 from approvals.verbs import ANSWER, DECIDE
 from runtime.access.authorize import may
 from runtime.access.identity import actor_in_tenant, role_in
@@ -35,24 +36,27 @@ def role_of(actor: Actor) -> str | None:
         return None
 
 
-def deciding_role(tx: Tx, user_id: int) -> str | None:
+def deciding_role(tx: Tx, user_id: int, verb: str = DECIDE) -> str | None:
     """Return in which role of the transaction's tenant a user decides now, None when they decide nothing there.
 
-    Nobody does whose account is closed: a membership outlives that.
+    ``verb`` is another where they answer. Nobody does whose account is closed: a membership outlives that.
     """
     mine = [one for one in directory.memberships_of(user_id) if one.tenant_id == tx.tenant_id]
-    role = next((one.role for one in mine if DECIDE in effective(one.role, one.extra_verbs)), None)
+    role = next((one.role for one in mine if verb in effective(one.role, one.extra_verbs)), None)
     return role if role is not None and tx.one("active_user", (user_id,)) is not None else None
 
 
 def still_decides(tx: Tx, user_id: int | None, wanted: str) -> bool:
     """Return whether a user could decide a request for the role ``wanted`` now, in the transaction's tenant."""
     role = None if user_id is None else deciding_role(tx, user_id)
-    return role is not None and wanted in _decides(role, wanted)
+    return role is not None and _decides(tx, user_id, role, wanted)
 
 
-def _decides(role: str, wanted: str) -> tuple[str, ...]:
-    return (wanted,) if role == ADMIN else ("", role)
+def _decides(tx: Tx, user_id: int | None, role: str, wanted: str) -> bool:
+    """Return whether somebody in ``role`` is asked by a request for ``wanted``: as an admin, by role, group or rank."""
+    if role == ADMIN or wanted in ("", role):
+        return True
+    return named(wanted) is not None and user_id is not None and wanted in asked_besides(tx, user_id)
 
 
 def verb_for(kind: str) -> str:
@@ -60,14 +64,12 @@ def verb_for(kind: str) -> str:
     return ANSWER if kind == "input" else DECIDE
 
 
-def may_decide(actor: Actor, wanted: str, role: str | None, verb: str = DECIDE) -> bool:
+def may_decide(tx: Tx, actor: Actor, wanted: str, role: str | None, verb: str = DECIDE) -> bool:
     """Return whether an actor whose role is ``role`` may decide (or answer) a request that names ``wanted``.
 
     An admin may decide every request; a request that names no role is decided by whoever has the verb.
     """
-    if role is None or not may(actor, verb):
-        return False
-    return wanted in _decides(role, wanted)
+    return role is not None and may(actor, verb) and _decides(tx, actor.user_id, role, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,14 @@ class Rights:
         self.tx, self.actor, self.role = tx, actor, role_of(actor)
         self.verbs = {verb for verb in (DECIDE, ANSWER) if self.role is not None and may(actor, verb)}
         self._roles: dict[int, str | None] = {}
+        self._besides: dict[int, frozenset[str]] = {}
 
     def voice(self, asked: Question) -> Voice | None:
         """Return in whose name the actor could speak on a request, None without a right of their own or lent."""
         actor = self.actor
         if self.role is None or actor.user_id is None or verb_for(asked.kind) not in self.verbs:
             return None
-        if asked.role in _decides(self.role, asked.role):
+        if self._decides(actor.user_id, self.role, asked.role):
             return Voice(actor.user_id, actor.label)
         if asked.assignee_id == actor.user_id and self._holds(asked.assigned_by_id, asked.role):
             return Voice(actor.user_id, actor.label, asked.assigned_by_id, asked.assigned_by)
@@ -146,10 +149,10 @@ class Rights:
             return Q(pk__in=[])
         label, both = self.actor.label, len(self.verbs) == 2
         kinds = _ANY if both else Q(kind="input") if ANSWER in self.verbs else ~Q(kind="input")
-        free = _of_role(self.role)
+        free = self._asked(self.actor.user_id, self.role)
         for user_id, name in self.lenders:
             if (role := self._role(user_id)) is not None:
-                free |= _of_role(role) & _not_asked_by(name)
+                free |= self._asked(user_id, role) & _not_asked_by(name)
         held = Q(assignee_id=self.actor.user_id) | (Q(assignee_id__isnull=True) & free)
         return kinds & _not_asked_by(label) & held
 
@@ -166,7 +169,23 @@ class Rights:
 
     def _holds(self, user_id: int | None, wanted: str) -> bool:
         role = None if user_id is None else self._role(user_id)
-        return role is not None and wanted in _decides(role, wanted)
+        return role is not None and self._decides(user_id, role, wanted)
+
+    def _decides(self, user_id: int | None, role: str, wanted: str) -> bool:
+        if role == ADMIN or wanted in ("", role):
+            return True
+        return named(wanted) is not None and user_id is not None and wanted in self._groups(user_id)
+
+    def _asked(self, user_id: int | None, role: str | None) -> Q:
+        """Return the condition for requests that ask somebody: every one an admin, else by role, group or rank."""
+        if role == ADMIN:
+            return _ANY
+        return Q(role__in=("", role or "", *sorted(self._groups(user_id) if user_id is not None else ())))
+
+    def _groups(self, user_id: int) -> frozenset[str]:
+        if user_id not in self._besides:
+            self._besides[user_id] = asked_besides(self.tx, user_id)
+        return self._besides[user_id]
 
     def _role(self, user_id: int) -> str | None:
         if user_id not in self._roles:
@@ -175,10 +194,6 @@ class Rights:
 
 
 _ANY = ~Q(pk__in=[])
-
-
-def _of_role(role: str | None) -> Q:
-    return _ANY if role == ADMIN else Q(role__in=("", role or ""))
 
 
 def _not_asked_by(label: str) -> Q:
@@ -195,9 +210,9 @@ def voice_of(tx: Tx, actor: Actor, asked: Asked) -> Voice:
     found = rights.voice(asked)
     if found is None:
         raise PermissionDenied(
-            f"{actor.label} may not decide this request: it is for the role {asked.role or ADMIN}.",
+            f"{actor.label} may not decide this request: it is for {in_words(asked.role, ADMIN)}.",
             verb=DECIDE,
-            remediation="Only a member in that role, or an admin, decides it; programs never do.",
+            remediation="Only a member it asks, or an admin, decides it; programs never do.",
         )
     if rights.own_request(asked, found):
         raise OwnRequest(f"{asked.requested_by} asked for it and does not decide it.", verb=DECIDE)
@@ -261,6 +276,13 @@ def approvals_given(tx: Tx, state: str, wanted: str, voices: Sequence[dict[str, 
     if state == "pending":
         return counted(tx, voices, wanted)
     return sum(one["decision"] == "approve" for one in voices)
+
+
+def deciders_of(tx: Tx, wanted: str) -> list[tuple[str, str]]:
+    """Return (username, whom they are asked as) of who a request for ``wanted`` asks, and of admins: fifty at most."""
+    members = [(name, wanted) for _id, name, _address in members_asked(tx, wanted)] if named(wanted) else []
+    admins = tx.rows("members_of_role", (ADMIN if named(wanted) else wanted or ADMIN,))
+    return [*members, *((row[0], row[1]) for row in admins if row[0] not in dict(members))][:50]
 
 
 def member_named(tx: Tx, username: str) -> tuple[int, str] | None:

@@ -7,7 +7,7 @@ names is denied, and so is one whose rule cannot be evaluated: what the author d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
+from approvals.groups import NAME, asked_of_group
 from approvals.law import ON_TIMEOUT, RISKS, SEPARATIONS
 from approvals.risk import judge
 from approvals.terms import Terms
@@ -64,6 +65,7 @@ RULES_SCHEMA: dict[str, Any] = {
             "when": {"type": "string", "minLength": 1, "maxLength": 4000, "description": "CEL; true: it decides."},
             "decide": {"enum": ["allow", "approval", "deny"]},
             "role": {"enum": sorted(ROLES)},
+            "group": {"type": "string", "pattern": f"^{NAME.pattern}$", "description": "In place of a role."},
             "quorum": {"type": "integer", "minimum": 1, "maximum": 20},
             "separation": {"enum": list(SEPARATIONS)},
             "expires_s": _SECONDS,
@@ -189,6 +191,9 @@ def check_rules(rules: Any) -> bytes:
         if names.index(rule["name"]) != i:
             mend = "Give each rule its own name."
             raise BadInput(f"Two rules are called {rule['name']!r}.", where=f"/rules/{i}/name", remediation=mend)
+        if "group" in rule and "role" in rule:
+            mend = "Leave one of them out."
+            raise BadInput("A rule asks a role or a group.", where=f"/rules/{i}/group", remediation=mend)
         try:
             loops += compile_expression(rule["when"], NAMES).macros
         except InvalidExpression as problem:
@@ -214,6 +219,8 @@ def compiled(version: int, rules: bytes) -> Policy:
 def _rule(raw: dict[str, Any]) -> Rule:
     given = ("role", "quorum", "separation", "expires_s", "start_within_s", "on_timeout")
     terms = Terms(**{name: raw[name] for name in given if name in raw})
+    if "group" in raw:
+        terms = replace(terms, role=asked_of_group(raw["group"]))
     try:
         when = compile_expression(raw["when"], NAMES)
     except InvalidExpression:

@@ -15,7 +15,7 @@ from approvals.asked import Asked
 from approvals.diff import changes
 from approvals.law import RISKS, STATES
 from approvals.models import Decision, Request
-from approvals.people import ADMIN, Rights, approvals_given, role_of, voice_of
+from approvals.people import ADMIN, Rights, approvals_given, deciders_of, role_of, voice_of
 from approvals.quota import load_of
 from approvals.sorting import SORTS, Newest, paged
 from approvals.verbs import READ
@@ -175,7 +175,7 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
         decisions = tx.dicts("approval_decisions", (request_id,))
         notes = tx.dicts("approval_notes", (request_id,))
         proposals = tx.dicts("approval_proposals", {"id": request_id})
-        deciders = tx.rows("members_of_role", (row["role"] or "admin",)) if may(actor, v.MEMBER_READ) else []
+        deciders = deciders_of(tx, row["role"]) if may(actor, v.MEMBER_READ) else []
         approved = approvals_given(tx, row["state"], row["role"], decisions)
         blocked = _why_not(tx, actor, row)
     shown = row.pop("shown")

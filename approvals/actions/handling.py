@@ -12,6 +12,7 @@ from typing import Any
 from approvals.actions.decide import record_refusal
 from approvals.asked import Asked, lock_request, refuse_closed
 from approvals.errors import HandedOver, NotUsable, OtherVersion
+from approvals.groups import in_words
 from approvals.people import ADMIN, deciding_role, may_decide, member_named, role_of, still_decides, voice_of
 from approvals.quota import refuse_full
 from approvals.verbs import DECIDE
@@ -169,7 +170,7 @@ def delegate_request(
         holds = asked.assignee_id == actor.user_id
         if asked.assignee_id is not None and not holds and role != ADMIN and asked.assigned_by_id != actor.user_id:
             raise HandedOver(f"{asked.assignee} has it.", assignee=asked.assignee, **asked.there())
-        if not holds and not may_decide(actor, asked.role, role):
+        if not holds and not may_decide(tx, actor, asked.role, role):
             raise PermissionDenied(f"{actor.label} may not decide this request, and so not hand it over.", verb=DECIDE)
         if asked.quorum > 1:
             raise NotUsable(f"{asked.quorum} people have to agree: it belongs to nobody alone.", **asked.there())
@@ -199,5 +200,5 @@ def receiver(tx: Tx, username: str, asked: Asked, *, lends: bool) -> tuple[int, 
         raise BadInput(f"{found[1]} may decide nothing.", where="/to", remediation=mend)
     if not lends and not still_decides(tx, found[0], asked.role):
         detail = f"{found[1]} may not decide this request, and the right to is not yours to lend."
-        raise BadInput(detail, where="/to", remediation=f"Name a member in the role {asked.role or ADMIN}.")
+        raise BadInput(detail, where="/to", remediation=f"Name a member of {in_words(asked.role, ADMIN)}.")
     return found

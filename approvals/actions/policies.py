@@ -9,6 +9,7 @@ import orjson
 
 from approvals.asked import lock_request, refuse_closed
 from approvals.errors import NotUsable
+from approvals.groups import check_groups
 from approvals.policy import check_rules, compiled
 from approvals.subjects import ask_about
 from approvals.trying import COUNTS, tried
@@ -48,6 +49,7 @@ def _propose(actor: Actor, policy_id: uuid.UUID, data: bytes, text: str) -> dict
     with frame(actor) as unit:
         tx = unit.tx
         tx.send("policy_serial", (tx.tenant_id,))
+        check_groups(tx, orjson.loads(data))
         answer = _proposed_before(tx, actor, policy_id, data, text)
         if answer is not None:
             found = tried(tx, compiled(answer["version"], data), MOST_TRIED)
@@ -185,6 +187,7 @@ def try_policy(*, actor: Actor, rules: Any, limit: int = MOST_TRIED) -> dict[str
     _permit(actor)
     data = check_rules(rules)
     with tenant_tx(actor.tenant_id) as tx:
+        check_groups(tx, rules)
         return tried(tx, compiled(0, data), min(limit, MOST_TRIED))
 
 

@@ -33,7 +33,7 @@ def revoke_grant(
     def once() -> dict[str, Any]:
         with frame(actor) as unit:
             asked = lock_request(unit, request_id)
-            if not may_decide(actor, asked.role, role_of(actor)):
+            if not may_decide(unit.tx, actor, asked.role, role_of(actor)):
                 raise PermissionDenied(f"{actor.label} may not decide this request.", verb=DECIDE)
             _refuse_unusable(asked)
             refuse_changed(asked, expected_revision)

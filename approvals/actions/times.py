@@ -11,11 +11,13 @@ import orjson
 from approvals.actions.handling import handle
 from approvals.asked import Asked
 from approvals.errors import NotUsable
-from approvals.people import ADMIN, may_decide, role_of
+from approvals.groups import GROUP, MANAGER, check_group, members_asked, named
+from approvals.people import ADMIN, deciding_role, may_decide, role_of, verb_for
 from approvals.terms import half_time
 from approvals.verbs import DECIDE
 from approvals.writing import tell
 from runtime.access.authorize import authorize
+from runtime.access.roles import ROLES
 from runtime.actions.base import check_reason
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, PermissionDenied
@@ -45,7 +47,7 @@ def extend_request(
         raise BadInput("A request is extended by up to 90 days.", where="/seconds", remediation="Choose fewer seconds.")
 
     def do(unit: Frame, asked: Asked) -> dict[str, Any]:
-        _permit(actor, asked)
+        _permit(unit.tx, actor, asked)
         now = unit.tx.now()
         before, until = asked.deadline, now + timedelta(seconds=seconds)
         if before is not None and until <= before:
@@ -73,14 +75,17 @@ def escalate_request(
 ) -> dict[str, Any]:
     """Ask the next rung of the request's ladder now, or ``role`` (by default an admin) when it has none left.
 
-    It stays pending with a new deadline; nobody holds it any more. Verb ``approval.decide``, or the admin's role.
+    ``role`` is a role, ``group:NAME``, or ``manager``: that of who has the request, else of who asked for it. It stays
+    pending with a new deadline; nobody holds it any more. Raises BadInput for whom nobody knows. Verb
+    ``approval.decide``, or the admin's role.
     """
     authorize(actor, DECIDE)
     text = check_reason(reason, required=True)
 
     def do(unit: Frame, asked: Asked) -> dict[str, Any]:
-        _permit(actor, asked)
+        _permit(unit.tx, actor, asked)
         if role is not None:
+            _check_rung(unit.tx, asked, role)
             asked.ladder = [{"role": role}, *asked.ladder]
         elif not asked.ladder:
             asked.ladder = [{"role": ADMIN}]
@@ -90,14 +95,52 @@ def escalate_request(
     return handle(actor=actor, act="escalate", request_id=request_id, reason=text, do=do, **shown)
 
 
-def _permit(actor: Actor, asked: Asked) -> None:
-    if not may_decide(actor, asked.role, role_of(actor)) and asked.assignee_id != actor.user_id:
+def _check_rung(tx: Tx, asked: Asked, role: str) -> None:
+    """Raise BadInput for a rung that asks nobody: an unknown role or group, no manager who may decide."""
+    found = named(role)
+    if found is not None and found[0] == GROUP:
+        check_group(tx, found[1], "/role")
+    elif role == MANAGER:
+        if _manager(tx, asked) is None:
+            whose = asked.assignee or asked.requested_by
+            mend = "Ask another role or group, or let an admin say who the manager is."
+            raise BadInput(f"{whose} has no manager who may decide this.", where="/role", remediation=mend)
+    elif role not in ROLES:
+        mend = f"Use {MANAGER}, {GROUP}:NAME, or one of: {', '.join(sorted(ROLES))}."
+        raise BadInput(f"There is no role {role[:60]!r}.", where="/role", remediation=mend)
+
+
+def _manager(tx: Tx, asked: Asked) -> str | None:
+    """Return how a request asks the manager of who has it, else of who asked for it; None where nobody could decide."""
+    kind, _sep, name = (asked.assignee or asked.requested_by).partition(":")
+    wanted = f"{MANAGER}:{name}"
+    for user_id, username, _address in members_asked(tx, wanted) if kind == "user" else ():
+        own = asked.separation != "none" and asked.requested_by == f"user:{username}"
+        if not own and deciding_role(tx, user_id, verb_for(asked.kind)) is not None:
+            return wanted
+    return None
+
+
+def _next_rung(tx: Tx, asked: Asked) -> tuple[dict[str, Any], list[Any]]:
+    """Return the next rung that somebody stands on, and those after it; where nobody does, an admin is asked."""
+    rungs = list(asked.ladder)
+    while rungs:
+        rung = rungs.pop(0)
+        if rung["role"] != MANAGER:
+            return rung, rungs
+        if (wanted := _manager(tx, asked)) is not None:
+            return {**rung, "role": wanted}, rungs
+    return {"role": ADMIN}, []
+
+
+def _permit(tx: Tx, actor: Actor, asked: Asked) -> None:
+    if not may_decide(tx, actor, asked.role, role_of(actor)) and asked.assignee_id != actor.user_id:
         raise PermissionDenied(f"{actor.label} may not decide this request, and so not change its time.", verb=DECIDE)
 
 
 def climb(tx: Tx, asked: Asked, now: datetime) -> dict[str, Any]:
     """Ask the next rung of a locked request: its role, a new deadline, nobody in particular. Returns the facts."""
-    rung, *rest = asked.ladder
+    rung, rest = _next_rung(tx, asked)
     before = {"role": asked.role, "deadline": asked.deadline.isoformat() if asked.deadline else None}
     span = (asked.deadline - asked.created_at).total_seconds() if asked.deadline else 0.0
     seconds = rung.get("expires_s") or max(60.0, span / (asked.level + 1))

@@ -45,7 +45,7 @@ EXTEND_BODY = shape(
 ESCALATE_BODY = shape(
     {"reason": _REASON},
     {
-        "role": {"enum": sorted(ROLES), "description": "Whom to ask; by default the next of its ladder."},
+        "role": {**_NAME, "description": "A role, group:NAME or manager; by default the next of its ladder."},
         "version": _VERSION,
     },
     closed=True,

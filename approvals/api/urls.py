@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, hooks, own, past, statistics, views
+from approvals.api import acts, groups, hooks, own, past, statistics, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
@@ -13,6 +13,10 @@ urlpatterns = [
     path("approvals/statistics/", statistics.Statistics.as_view()),
     path("approvals/schema/", own.RecordSchema.as_view()),
     path("approvals/limits/", acts.ReviewLimits.as_view()),
+    path("approvals/groups/", groups.Groups.as_view()),
+    path("approvals/groups/<str:name>/", groups.Group.as_view()),
+    path("approvals/managers/", groups.Managers.as_view()),
+    path("approvals/managers/<str:username>/", groups.Manager.as_view()),
     path("approvals/hooks/", hooks.Hooks.as_view()),
     path("approvals/hooks/<str:hook_id>/", hooks.Hook.as_view()),
     path("approvals/hooks/<str:hook_id>/rotate/", hooks.RotateHook.as_view()),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from approvals.groups import MANAGER, asked_of_group
+from dashboard.presenters.states import role_word
 from runtime.access.roles import ROLES
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import QuarterdeckError
@@ -73,11 +76,15 @@ class ExtendForm(forms.Form):
 class EscalateForm(forms.Form):
     """Whom to ask; by default whoever is next."""
 
-    role = forms.ChoiceField(
-        label=_("Ask"), required=False, widget=forms.Select(attrs={"class": "in"}),
-        choices=[("", _("whoever is next")), *((name, name) for name in sorted(ROLES))],
-    )  # fmt: skip
+    role = forms.ChoiceField(label=_("Ask"), required=False, widget=forms.Select(attrs={"class": "in"}))
     reason = _reason()
+
+    def __init__(self, *args: Any, groups: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        others = [(MANAGER, _("the manager of who has it, else of who asked"))]
+        others += [(wanted, role_word(wanted)) for wanted in map(asked_of_group, groups)]
+        ranks = [(name, role_word(name)) for name in sorted(ROLES)]
+        self.fields["role"].choices = [("", _("whoever is next")), *ranks, *others]  # type: ignore[attr-defined]
 
 
 class ProposeForm(forms.Form):

@@ -18,6 +18,7 @@ from approvals.actions import handling, times
 from approvals.actions.propose import propose_edit
 from approvals.actions.revoke import revoke_grant
 from approvals.queries import get_request
+from approvals.teams import list_groups
 from approvals.verbs import DECIDE
 from dashboard.forms import asks as ask_forms
 from dashboard.pages.console import page, show
@@ -110,7 +111,7 @@ def act(request: HttpRequest, actor: Actor, request_id: uuid.UUID, name: str) ->
     kind = KINDS[name]
     found = get_request(actor=actor, request_id=request_id)
     sent = request.POST if request.method == "POST" else None
-    form = kind.form(sent, initial=_initial(request, name, found))
+    form = kind.form(sent, initial=_initial(request, name, found), **_choices(actor, name))
     shown = ask_forms.ShownForm(sent, initial={"revision": found["revision"]})
     problem: QuarterdeckError | None = None
     if sent is not None and not shown.is_valid():
@@ -152,6 +153,12 @@ def _initial(request: HttpRequest, name: str, found: dict[str, Any]) -> dict[str
     call = next((one for one in calls if one["node"] == node), calls[0] if calls else {"node": "", "arguments": {}})
     quoted = {"version": found["version"], "payload_hash": found["payload_hash"]}
     return {"node": call["node"], "arguments": ask_forms.pretty(call["arguments"]), **quoted}
+
+
+def _choices(actor: Actor, name: str) -> dict[str, Any]:
+    if name != "escalate" or not may(actor, v.MEMBER_READ):
+        return {}
+    return {"groups": [one["name"] for one in list_groups(actor=actor)]}
 
 
 def _words(name: str, data: dict[str, Any]) -> dict[str, Any]:

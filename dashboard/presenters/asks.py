@@ -174,6 +174,8 @@ def why_not(found: dict[str, Any]) -> str:
         return str(BLOCKED[found["blocked"]])
     if not found["may_decide"]:
         role = states.role_word(found["role"] or "admin")
+        if ":" in found["role"]:
+            return _("It waits for: %(who)s.") % {"who": role}
         return _("It waits for the role %(role)s.") % {"role": role}
     if found["redacted"]:
         return _("You may not read what is to be decided.")

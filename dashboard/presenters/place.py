@@ -11,8 +11,8 @@ def place(graph: dict[str, Any], node: str) -> dict[str, Any] | None:
     """Return {before, at, after, before_more, after_more, level, levels}; None where the graph has no such node.
 
     A neighbour: {id, title, kind, tool, status, cause, way}; ``way`` is "failure" along an edge that only a failure
-    takes, "not taken" along the other branch of a switch. At most MOST on a side, the others are a number. ``level`` counts
-    from 1 along the longest way.
+    takes, "not taken" along the other branch of a switch. At most MOST on a side, the others are a number. ``level``
+    counts from 1 along the longest way.
     """
     nodes = {one["id"]: one for one in graph["nodes"]}
     if node not in nodes:

@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from approvals.groups import asked_of_group
 from dashboard.presenters import states, times
 
 STATES = {
@@ -88,8 +89,8 @@ def _change(rule: dict[str, Any], place: int, old: tuple[int, dict[str, Any]] | 
 def _terms(rule: dict[str, Any]) -> list[str]:
     number = rule.get("quorum", 1)
     words = [ngettext("%(n)d person", "%(n)d people", number) % {"n": number}]
-    if rule.get("role"):
-        words.append(states.role_word(rule["role"]))
+    if rule.get("role") or rule.get("group"):
+        words.append(states.role_word(rule.get("role") or asked_of_group(rule["group"])))
     if rule.get("separation") == "none":
         words.append(_("whoever asked may decide"))
     elif rule.get("separation") == "two_people":

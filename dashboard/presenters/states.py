@@ -183,7 +183,12 @@ def output_word(kind: str | None) -> str:
 
 
 def role_word(role: str) -> str:
-    """Return a role's name."""
+    """Return a role's name, or that of the group or the manager whom a request asks in place of a role."""
+    kind, found, name = role.partition(":")
+    if found and kind == "group":
+        return _("group %(name)s") % {"name": name}
+    if found and kind == "manager":
+        return _("manager of %(name)s") % {"name": name}
     return str(ROLE.get(role, role))
 
 

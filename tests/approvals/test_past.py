@@ -53,9 +53,7 @@ def test_what_one_did_on_the_proposal_before_is_ones_own_on_the_next(office):
     request = office.pending(office.ask({"to": "Ada"}))
     comment_request(actor=office.approver, request_id=request["id"], text="why so much?")
     words = {"version": request["version"], "payload_hash": request["payload_hash"], "comment": "less"}
-    fresh = propose_edit(
-        actor=office.approver, request_id=request["id"], arguments={"to": "Ada", "rate": "1"}, **words
-    )
+    fresh = propose_edit(actor=office.approver, request_id=request["id"], arguments={"to": "Ada", "rate": "1"}, **words)
     past = past_of(actor=office.approver, request_id=uuid.UUID(fresh["approval_id"]))
     assert [(one["kind"], one["version"]) for one in past["own"]] == [("propose", 2), ("comment", 1)]
     assert past["alike"] == [], "the proposal before is no earlier case"
@@ -73,7 +71,10 @@ def test_the_api_answers_it_and_nobody_elses(office, tenant, other_tenant):
 def test_the_page_shows_neighbours_with_their_state_and_ones_own_past(office, tenant):
     reader = Reader(tenant, "approver")
     first = office.pending(office.ask())
-    reader.post(f"/inbox/{first['id']}/", {**reader.form(reader.get(f"/inbox/{first['id']}/")), "decision": "reject", "comment": "no"})
+    reader.post(
+        f"/inbox/{first['id']}/",
+        {**reader.form(reader.get(f"/inbox/{first['id']}/")), "decision": "reject", "comment": "no"},
+    )
     now = office.pending(office.ask())
     page = unescape(reader.get(f"/inbox/{now['id']}/"))
     (stands,) = re.findall(r'class="s-place".*?</section>', page, re.DOTALL)

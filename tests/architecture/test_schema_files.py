@@ -9,6 +9,7 @@ SCHEMA = Path(__file__).resolve().parents[2] / "runtime" / "store" / "sql" / "sc
 
 # The files as 0.1.0 has them. A change goes into a new file and a new migration, and its line is added here.
 RELEASED = {
+    "approval_groups.sql": "c24dfb32d762b1fb37234bd62f56576cc79a10cda93c7cd3bda89ea1185cae93",
     "approval_policies.sql": "ce18ff06b4f631a943d193a9c445ef571eb5597f3faa3a6b056c6edbcd3d7cdd",
     "approval_reach.sql": "2e7d19678f026cb9133a961e803b69fc99a417f16e6ad1e589360a33ef3f46c7",
     "approvals.sql": "12be868640029f5d4d13e67daf2cf1438871126a19a8f13663157387b283c812",

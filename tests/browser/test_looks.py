@@ -91,6 +91,7 @@ def pages(made: Scene) -> list[str]:
         "/tools/core.echo/",
         "/workers/",
         "/members/",
+        "/members/groups/",
         "/tokens/",
         "/policy/",
         "/webhooks/",

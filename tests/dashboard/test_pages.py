@@ -72,7 +72,7 @@ def addresses(made: Scene) -> dict[str, set[str]]:
         ],
         everybody,
     )
-    pages["/members/"] = PEOPLE
+    pages["/members/"] = pages["/members/groups/"] = PEOPLE
     pages["/messages/"] = {"oncall", "admin"}
     pages["/policy/"] = pages["/webhooks/"] = {"admin"}
     pages["/audit/"] = pages["/audit/export.json"] = AUDITORS
