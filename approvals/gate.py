@@ -122,7 +122,7 @@ def _judged(
         else:
             verdict = policy.judge(_facts(item, answer, now))
             undoes = item.claimed.undo is not None
-            if undoes and verdict.decide == "approval" and answer.verdict == "allow":
+            if undoes and (verdict.decide == "approval" or verdict.yields) and answer.verdict == "allow":
                 judged.append(_ordered(tx, item, verdict, answer, now))
             else:
                 judged.append(_under(verdict, using, answer))
@@ -130,6 +130,8 @@ def _judged(
 
 
 def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer) -> GateAnswer:
+    if verdict.yields and (using or answer.verdict != "allow"):
+        return answer
     if verdict.decide == "deny":
         return GateAnswer("deny", verdict.reason)
     if answer.verdict == "park":  # nobody is asked on behalf of who may not ask any more

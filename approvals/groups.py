@@ -50,7 +50,7 @@ def check_group(tx: Tx, name: str, where: str) -> None:
     """Raise BadInput where the tenant has no group of that name."""
     known = [row[0] for row in tx.rows("group_names")]
     if name not in known:
-        mend = f"Use one of: {', '.join(known)}." if known else "Make the group first: PUT approvals/groups/NAME/."
+        mend = f"Use one of: {', '.join(known)}." if known else "Make the group first: POST approvals/groups/."
         raise BadInput(f"There is no group {name[:60]!r} in this tenant.", where=where, remediation=mend)
 
 

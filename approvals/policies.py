@@ -6,16 +6,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from approvals.errors import NotUsable
-from approvals.policy import Policy, compiled, facts_of
+from approvals.policy import DEFAULT, Policy, by_default, compiled, facts_of
 from approvals.rendering import Rendered
 from approvals.terms import Terms, stricter
 from runtime.store.tx import Tx
 
 
 def active_policy(tx: Tx) -> Policy | None:
-    """Return the tenant's active policy, None when it has none: then only workflows ask people."""
-    row = tx.one("policy_active")
-    return None if row is None else compiled(row[0], bytes(row[1]))
+    """Return the tenant's active policy, else its default, None where that allows: then only workflows ask people."""
+    version, rules, default = tx.one("policy_active", (tx.tenant_id,)) or (None, b"", None)
+    return by_default(default) if version is None else compiled(version, bytes(rules))
 
 
 def under_policy(
@@ -27,7 +27,8 @@ def under_policy(
     Raises NotUsable for a call that the policy denies, when asked to.
     """
     policy = active_policy(tx) if rendered.calls else None
-    if policy is None:
+    if policy is None or policy.version == DEFAULT:
+        # By default the request itself is what the tenant asks for.
         return terms
     rules = []
     for call in rendered.calls:

@@ -18,6 +18,7 @@ import orjson
 from approvals.groups import NAME, asked_of_group
 from approvals.law import ON_TIMEOUT, RISKS, SEPARATIONS
 from approvals.risk import judge
+from approvals.settings import ASK, DENY, KEY
 from approvals.terms import Terms
 from runtime.access.roles import ROLES
 from runtime.graph.expressions import Expression, compile_expression
@@ -45,6 +46,9 @@ NAMES = frozenset(
 )
 # A call's amount is the first of these among its arguments.
 AMOUNTS = ("amount", "total", "sum")
+# The version of a tenant's default, where no policy is active; and why it denies.
+DEFAULT = 0
+UNNAMED = "No policy is active, and this tenant denies what no approval of the workflow lets through."
 MAX_RULES = 200
 MAX_BYTES = 128_000
 MAX_DIGITS = 400
@@ -91,21 +95,27 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a policy says of one call: by which rule (None: by none), and why."""
+    """What a policy says of one call: by which rule (None: by none), and why.
+
+    ``yields``: an approval of the workflow for this very call is enough. So says the tenant's default, which is called
+    by its setting and is no rule.
+    """
 
     decide: Literal["allow", "approval", "deny"]
     rule: str | None
     reason: str = ""
     terms: Terms = field(default_factory=Terms)
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A version's rules, compiled."""
+    """A version's rules, compiled; version 0 without rules: what the tenant's default says of every writing call."""
 
     version: int
     sha256: bytes
     rules: tuple[Rule, ...]
+    default: Literal["approval", "deny"] = "deny"
 
     def judge(self, facts: dict[str, Any]) -> Verdict:
         """Return what the first rule that holds says. Never raises: what cannot be evaluated is denied."""
@@ -119,6 +129,9 @@ class Policy:
             if holds:
                 reason = f"Rule {rule.name!r} of policy {self.version} denies it." if rule.decide == "deny" else ""
                 return Verdict(rule.decide, rule.name, reason, rule.terms)
+        if self.version == DEFAULT:
+            reason = UNNAMED if self.default == "deny" else ""
+            return Verdict(self.default, KEY, reason, yields=True)
         return Verdict("deny", None, f"No rule of policy {self.version} names this call.")
 
 
@@ -208,6 +221,17 @@ def check_rules(rules: Any) -> bytes:
         mend = "Shorten them, or leave out what another rule decides already."
         raise BadInput(f"The rules have {len(data)} bytes; the limit is {MAX_BYTES}.", where="/rules", remediation=mend)
     return data
+
+
+_BY_DEFAULT = {
+    ASK: Policy(DEFAULT, b"", (), "approval"),
+    DENY: Policy(DEFAULT, b"", (), "deny"),
+}
+
+
+def by_default(said: str | None) -> Policy | None:
+    """Return what judges where no policy is active, by the setting ``approvals.default``; None: nothing does."""
+    return _BY_DEFAULT.get(said or "")
 
 
 @lru_cache(maxsize=64)

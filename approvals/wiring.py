@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from approvals.settings import SETTINGS
 from approvals.verbs import ANSWER, ANSWERERS, ASK, ASKERS, DECIDE, DECIDERS, READ, READERS, VERBS
 from runtime.access import roles
 from runtime.access.verbs import ARTIFACT_WRITE
@@ -37,6 +38,7 @@ def connect() -> None:
     for role in {*DECIDERS, *ANSWERERS}:
         # Who decides or answers attaches what the decision is made by.
         roles.extend(role, [ARTIFACT_WRITE])
+    seams.register_settings(SETTINGS)
     seams.register_gate("approvals", _called("gate", "gate"))
     seams.register_send_listener("approvals", _called("gate", "on_sent"))
     seams.register_end_listener("approvals", _called("ends", "on_ends"))

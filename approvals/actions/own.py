@@ -45,6 +45,8 @@ ACTION = "action"
 # The note on a request that keeps on which terms it was asked for.
 ASKED = "ask"
 _SEP = ":"
+# Between whose key it is, by a number, and which proposal, so that no key is ever another's.
+_EDITED = "/"
 MAX_KEY = 150
 MAX_TITLE = 300
 
@@ -179,7 +181,13 @@ def lock_own(unit: Frame, actor: Actor, request_id: uuid.UUID, *, or_admin: bool
 
 def asks_for(actor: Actor, asked: Asked) -> bool:
     """Say whether it is the very identity that asked, whatever it is called by now: names change hands."""
-    return (asked.subject_id or "").partition(_SEP)[0] == str(actor.user_id)
+    return (asked.subject_id or "").partition(_SEP)[0].partition(_EDITED)[0] == str(actor.user_id)
+
+
+def proposal_of(subject: str, version: int) -> str:
+    """Return under which id an edited proposal stands: the key finds the first one, whatever became of it since."""
+    whose, sep, key = subject.partition(_SEP)
+    return f"{whose.partition(_EDITED)[0]}{_EDITED}{version}{sep}{key}"
 
 
 def told(asked: Asked, *, replayed: bool) -> dict[str, Any]:

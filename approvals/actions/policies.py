@@ -113,7 +113,7 @@ def _ask_admins(
     tx: Tx, actor: Actor, policy_id: uuid.UUID, version: int, data: bytes, note: str, found: dict[str, Any]
 ) -> uuid.UUID | None:
     """Ask another admin to activate a version: they see its rules, what it replaces and what the dry run came to."""
-    active = tx.one("policy_active")
+    active = tx.one("policy_active", (tx.tenant_id,))
     payload = {
         "version": version,
         "replaces": None if active is None else active[0],

@@ -1,7 +1,8 @@
 """Editing what a request asks for: a new proposal, marked human_edited, that takes the old one's place (C5.4).
 
 It is checked against the tool's schema like any call, has hashes of its own, and needs its own approval. What the
-workflow itself would send is kept beside it: by that the call is known when it comes.
+workflow itself would send is kept beside it: by that the call is known when it comes. A program's own action is edited
+too: it is told that its request is superseded, reads the new one, and may carry out exactly that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import orjson
 
 from approvals.actions.decide import quoted_hash, record_refusal
 from approvals.actions.handling import standing
+from approvals.actions.own import EXTERNAL, contract_of, proposal_of
 from approvals.asked import Asked, lock_request, refuse_closed, refuse_other
 from approvals.binding import refuse_rebinding
 from approvals.errors import NotUsable
@@ -31,9 +33,10 @@ from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError, SchemaMismatch
+from runtime.machine.frame import Frame
+from runtime.machine.rows import RunState
 from runtime.store.tx import Tx
 from runtime.tools.calls import prepare
-from runtime.tools.registry import tool_of
 
 SUPERSEDED = "edited by a person"
 
@@ -74,12 +77,10 @@ def _propose(
         now = tx.now()
         refuse_closed(asked, now)
         refuse_other(asked, version, quoted)
-        if asked.run_id is None:
-            raise NotUsable("It is no call: its own app changes it.", **asked.there())
-        refuse_stopping(unit.runs[asked.run_id])
-        run = unit.runs[asked.run_id]
-        rendered = _edited(tx, asked, actor, arguments, node, run.plan)
-        terms = under_policy(tx, rendered, _terms(asked), run.plan.name, asked.kind, now=now, refuse_denied=True)
+        run = _run_of(unit, asked)
+        rendered = _edited(tx, asked, actor, arguments, node, None if run is None else run.plan)
+        name, kind = (run.plan.name, asked.kind) if run is not None else ("", EXTERNAL)
+        terms = under_policy(tx, rendered, _terms(asked), name, kind, now=now, refuse_denied=True)
         closing = {"to": "superseded", "from": "pending", "reason": SUPERSEDED, "ids": [asked.id]}
         tx.send("approval_close", closing)
         new_id = write_request(tx, _about(asked, actor), terms, rendered, now, deadline=asked.deadline)
@@ -105,23 +106,39 @@ def _propose(
         return {**standing(fresh), "supersedes": str(asked.id)}
 
 
-def _edited(tx: Tx, asked: Asked, actor: Actor, arguments: Any, node: str | None, plan: Plan) -> Rendered:
+def _run_of(unit: Frame, asked: Asked) -> RunState | None:
+    """Return the run that the calls are made in, None for a program's own action. Raises NotUsable for no call."""
+    if asked.run_id is not None:
+        run = unit.runs[asked.run_id]
+        refuse_stopping(run)
+        return run
+    if asked.subject_kind != EXTERNAL:
+        raise NotUsable("It is no call: its own app changes it.", **asked.there())
+    return None
+
+
+def _edited(tx: Tx, asked: Asked, actor: Actor, arguments: Any, node: str | None, plan: Plan | None) -> Rendered:
     """Return what the new proposal shows and permits: the old one with one call's arguments changed."""
     row = tx.one("approval_content", (asked.id,))
     assert row is not None
     old = orjson.loads(bytes(row[0]))
-    calls = [_call(tx, one, shown) for one, shown in zip(_rows(tx, asked), old["calls"], strict=True)]
+    calls = [_call(tx, asked, one, shown) for one, shown in zip(_rows(tx, asked), old["calls"], strict=True)]
     place = _which(asked, calls, node)
     call = calls[place]
     try:
         data = prepare(call.contract, arguments)
-    except SchemaMismatch:
+    except SchemaMismatch as problem:
+        problem.where = f"/arguments{(problem.where or '').removeprefix('/arguments')}"
         raise
     except QuarterdeckError as problem:
         raise BadInput(problem.detail, where=f"/arguments{problem.where or ''}") from problem
     if digest(data) == call.arguments_sha256:
         raise NotUsable("These are the arguments it has already: nothing would change.", **asked.there())
-    refuse_rebinding(plan, asked.node, call.node, call.arguments, orjson.loads(data))
+    if plan is not None:
+        refuse_rebinding(plan, asked.node, call.node, call.arguments, orjson.loads(data))
+    elif _state(call, call.arguments) != _state(call, orjson.loads(data)):
+        mend = "Leave what names it as it is; or reject the request, so that another is asked for."
+        raise BadInput("The state that the call writes stays as it was asked.", where="/arguments", remediation=mend)
     calls[place] = replace(
         call,
         arguments=orjson.loads(data),
@@ -145,14 +162,21 @@ def _edited(tx: Tx, asked: Asked, actor: Actor, arguments: Any, node: str | None
     return rendered
 
 
+def _state(call: Call, arguments: Any) -> str | None:
+    return call.contract.state(arguments) if isinstance(arguments, dict) else None
+
+
 def _rows(tx: Tx, asked: Asked) -> list[tuple[Any, ...]]:
     return tx.rows("approval_contents", (asked.id,))
 
 
-def _call(tx: Tx, row: tuple[Any, ...], shown: dict[str, Any]) -> Call:
+def _call(tx: Tx, asked: Asked, row: tuple[Any, ...], shown: dict[str, Any]) -> Call:
     node, tool, contract_sha256, business_key, arguments_sha256, edited, prepared_sha256 = row
-    contract = tool_of(tx, tool).contract
-    assert contract.digest == bytes(contract_sha256), "a tool's version is never changed"
+    contract = contract_of(tx, tool)
+    if contract.digest != bytes(contract_sha256):
+        # A tool's version is never changed; but of one that nobody had described the worst was presumed.
+        mend = "Reject it, so that the program asks under the tool's contract."
+        raise NotUsable("The tool was registered since it was asked for.", remediation=mend, **asked.there())
     return Call(
         node=node,
         tool=tool,
@@ -187,6 +211,8 @@ def _about(asked: Asked, actor: Actor) -> About:
         step_id=asked.step_id,
         node=asked.node,
         execution_version=asked.execution_version,
+        subject_kind=asked.subject_kind,
+        subject_id=None if asked.subject_id is None else proposal_of(asked.subject_id, asked.version + 1),
         version=asked.version + 1,
         supersedes=asked.id,
         editor_id=actor.user_id,

@@ -20,7 +20,7 @@ from approvals.duties import NOT_STARTED
 from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
 from approvals.people import still_speaks
 from approvals.policies import active_policy
-from approvals.policy import facts_of
+from approvals.policy import DEFAULT, facts_of
 from approvals.records import REPORTS
 from approvals.terms import meets
 from approvals.verbs import ASK
@@ -148,7 +148,7 @@ def _over(tx: Tx, actor: Actor, asked: Asked, action: dict[str, Any], quoted: _Q
 def _judged(tx: Tx, asked: Asked, action: dict[str, Any], quoted: _Quoted) -> QuarterdeckError | None:
     """Close what the policy of now denies, or would let pass on stricter terms only, as the gate judges a call."""
     policy = active_policy(tx)
-    if policy is None:
+    if policy is None or policy.version == DEFAULT:  # by default its own approval is enough
         return None
     facts = facts_of(
         contract_of(tx, action["tool"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,12 +21,17 @@ _REASON = {"type": "string", "maxLength": 2000, "description": "Kept in the audi
 _NAME = {"type": "string", "minLength": 1, "maxLength": 150, "description": "A member's user name."}
 _GROUP = shape({"name": TEXT, "members": many(TEXT), "created_by": TEXT, "created_at": TIME})
 _MANAGER = shape({"user": TEXT, "manager": TEXT, "set_by": TEXT, "set_at": TIME})
+_GROUPS = shape({"items": many(_GROUP)})
+_CHANGED = shape({"name": TEXT, "members": many(TEXT), "created": _FLAG, "added": many(TEXT), "ended": many(TEXT)})
 GROUP_BODY = shape(
-    {"members": {"type": "array", "maxItems": MOST_MEMBERS, "uniqueItems": True, "items": _NAME}},
+    {
+        "name": {"type": "string", "maxLength": 60},
+        "members": {"type": "array", "maxItems": MOST_MEMBERS, "uniqueItems": True, "items": _NAME},
+    },
     {"reason": _REASON},
     closed=True,
 )
-MANAGER_BODY = shape({"manager": maybe(_NAME)}, {"reason": _REASON}, closed=True)
+MANAGER_BODY = shape({"user": _NAME, "manager": maybe(_NAME)}, {"reason": _REASON}, closed=True)
 _BODIES = {"group": GROUP_BODY, "manager": MANAGER_BODY}
 
 
@@ -39,32 +43,26 @@ def _body(name: str) -> Compiled:
 class Groups(Endpoint):
     """Groups of members that decide."""
 
-    @describe(
-        "List groups that decide", tag="approvals", name="list_groups", answers={200: shape({"items": many(_GROUP)})}
-    )
+    @describe("List groups that decide", tag="approvals", name="list_groups", answers={200: _GROUPS})
     def get(self, request: Request) -> Response:
         self.params.done()
         return Response({"items": teams.list_groups(actor=self.actor)})
-
-
-class Group(Endpoint):
-    """One group, by its name."""
 
     @describe(
         "Say who is in a group; it is made where there is none",
         tag="approvals",
         name="put_group",
-        answers={
-            200: shape(
-                {"name": TEXT, "members": many(TEXT), "created": _FLAG, "added": many(TEXT), "ended": many(TEXT)}
-            )
-        },
+        answers={201: _CHANGED, 200: _CHANGED},
         body=GROUP_BODY,
     )
-    def put(self, request: Request, name: str) -> Response:
+    def post(self, request: Request) -> Response:
         authorize(self.actor, v.MEMBER_MANAGE)
-        value: dict[str, Any] = json_body(request, _body("group"))
-        return Response(put_group(actor=self.actor, name=name, **value))
+        answer = put_group(actor=self.actor, **json_body(request, _body("group")))
+        return Response(answer, status=201 if answer["created"] else 200)
+
+
+class Group(Endpoint):
+    """One group, by its name."""
 
     @describe(
         "Remove a group that no policy and no request names",
@@ -85,10 +83,6 @@ class Managers(Endpoint):
         self.params.done()
         return Response({"items": teams.list_managers(actor=self.actor)})
 
-
-class Manager(Endpoint):
-    """One member's manager."""
-
     @describe(
         "Say who a member's manager is; null: nobody",
         tag="approvals",
@@ -96,6 +90,7 @@ class Manager(Endpoint):
         answers={200: shape({"user": TEXT, "manager": maybe(TEXT), "before": maybe(TEXT)})},
         body=MANAGER_BODY,
     )
-    def put(self, request: Request, username: str) -> Response:
+    def post(self, request: Request) -> Response:
         authorize(self.actor, v.MEMBER_MANAGE)
-        return Response(set_manager(actor=self.actor, username=username, **json_body(request, _body("manager"))))
+        value = json_body(request, _body("manager"))
+        return Response(set_manager(actor=self.actor, username=value.pop("user"), **value))

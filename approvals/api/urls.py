@@ -16,7 +16,6 @@ urlpatterns = [
     path("approvals/groups/", groups.Groups.as_view()),
     path("approvals/groups/<str:name>/", groups.Group.as_view()),
     path("approvals/managers/", groups.Managers.as_view()),
-    path("approvals/managers/<str:username>/", groups.Manager.as_view()),
     path("approvals/hooks/", hooks.Hooks.as_view()),
     path("approvals/hooks/<str:hook_id>/", hooks.Hook.as_view()),
     path("approvals/hooks/<str:hook_id>/rotate/", hooks.RotateHook.as_view()),

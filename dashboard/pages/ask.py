@@ -240,7 +240,8 @@ def _acts(actor: Actor, found: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     rows = []
     if found["may_decide"]:
-        if found["run_id"] and found["actions"] and not found["problem"] and not found["redacted"]:
+        called = found["actions"] and (found["run_id"] or found["subject_kind"] == EXTERNAL)
+        if called and not found["problem"] and not found["redacted"]:
             rows.append(("propose", _("Propose a change")))
         if found["quorum"] == 1:
             rows.append(("delegate", _("Hand over")))

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from approvals.actions.decide import decide_request
 from approvals.actions.policies import propose_policy, try_policy, withdraw_policy
 from approvals.queries import get_request, list_policies
+from approvals.settings import KEY
 from approvals.verbs import POLICY
 from dashboard.forms.asks import pretty
 from dashboard.forms.decide import DecisionForm
@@ -20,8 +21,11 @@ from dashboard.forms.policy import PolicyForm
 from dashboard.pages.console import moment, page, show
 from dashboard.presenters import asks
 from dashboard.presenters import policy as words
+from runtime.access.authorize import may
+from runtime.access.verbs import LIMIT_READ
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
+from runtime.queries.settings import list_settings
 
 
 @dataclass
@@ -145,11 +149,20 @@ def _show(request: HttpRequest, actor: Actor, said: _Said, number: int | None = 
         "gone": words.gone(rules, before),
         "form": said.form or PolicyForm(initial={"rules": pretty(rules)}),
         "facts": words.FACTS.items(),
+        "default": _default(actor),
         "problem": said.problem,
         "tried": said.tried and _tried(said.tried),
         **_asked(actor, one, said),
     }
     return show(request, "pages/policy.html", context, status=said.status)
+
+
+def _default(actor: Actor) -> dict[str, Any]:
+    """Return what the tenant says of writing calls while no version is active: {value, set, text}."""
+    if not may(actor, LIMIT_READ):
+        return {}
+    said = next(one for one in list_settings(actor=actor) if one["key"] == KEY)
+    return {**said, "text": words.DEFAULTS[said["value"]]}
 
 
 def _tried(found: dict[str, Any]) -> dict[str, Any]:

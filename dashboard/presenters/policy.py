@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from approvals.groups import asked_of_group
+from approvals.settings import ALLOW, ASK, DENY
 from dashboard.presenters import states, times
 
 STATES = {
@@ -44,6 +45,12 @@ DIFFERENCES = {
     "stops": gettext_lazy("It was let through; the rules would deny it."),
     "asks": gettext_lazy("Nobody was asked; the rules would ask people."),
     "asks_no_more": gettext_lazy("People approved it; the rules would not ask."),
+}
+# By what the tenant says of writing calls while no version is active.
+DEFAULTS = {
+    ALLOW: gettext_lazy("No version is active: only workflows ask people"),
+    ASK: gettext_lazy("No version is active: people are asked for every writing call"),
+    DENY: gettext_lazy("No version is active: a writing call is denied that no workflow's approval lets through"),
 }
 EXAMPLE = [
     {"name": "small", "when": "amount != null && amount <= 100.0", "decide": "allow"},

@@ -85,6 +85,10 @@ SETTINGS = (
         "When another admin has to agree before a step is marked as succeeded by hand: on each, on those whose effect "
         "outside is open, or never."
     ),
+    gettext_lazy(
+        "What becomes of a writing call while no policy is active and no approval of its workflow lets it through: it "
+        "is allowed, people are asked, or it is denied. An active policy denies what none of its rules names."
+    ),
     gettext_lazy("Which repairs another person has to review: what is risky, or each."),
     gettext_lazy("Hours in which a repair case of high risk is due."),
     gettext_lazy("Hours in which a repair case of medium risk is due."),

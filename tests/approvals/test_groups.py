@@ -238,13 +238,13 @@ def test_nobody_stands_above_themselves(office):
 
 def test_the_api_and_the_command_do_the_same(office, tenant):
     api, name = caller(tenant), office.approver.name
-    made = api.send("PUT", "approvals/groups/payments/", {"members": [name]})
-    assert (made.status_code, made.json()["created"]) == (200, True)
+    made = api.post("approvals/groups/", {"name": "payments", "members": [name]})
+    assert (made.status_code, made.json()["created"]) == (201, True)
     assert [one["members"] for one in api.get("approvals/groups/").json()["items"]] == [[name]]
-    refused = api.send("PUT", "approvals/groups/payments/", {"members": ["nobody"]})
+    refused = api.post("approvals/groups/", {"name": "payments", "members": ["nobody"]})
     assert problem(refused, 400)["where"] == "/members/0"
     boss = member(tenant, "admin").name
-    assert api.send("PUT", f"approvals/managers/{name}/", {"manager": boss}).json()["manager"] == boss
+    assert api.post("approvals/managers/", {"user": name, "manager": boss}).json()["manager"] == boss
     assert [one["manager"] for one in api.get("approvals/managers/").json()["items"]] == [boss]
     said = StringIO()
     call_command("approvals", "group", "payments", "--members", boss, "--tenant", tenant.slug, stdout=said)

@@ -22,7 +22,7 @@ EDIT = {"run": uuid.UUID(int=1), "node": "pay", "tool": "shop.pay@1", "key": "k"
         ("approval_read", [uuid.UUID(int=1)], "qd_approval_supersedes"),
         ("approval_proposals", {"id": uuid.UUID(int=1)}, "qd_approval_supersedes"),
         ("approval_last_edit", EDIT, "qd_approval_action_run"),
-        ("policy_active", None, "qd_policy_active_once"),
+        ("policy_active", [uuid.UUID(int=1)], "qd_policy_active_once"),
     ],
     ids=[
         "input_of_step",

@@ -323,7 +323,9 @@ SELECT u.email FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
 WHERE u.username = %s AND m.ended_at IS NULL AND u.is_active AND u.email <> '';
 
 -- name: policy_active
-SELECT version, rules FROM qd_approval_policy WHERE state = 'active';
+-- The active version, if there is one, and what the tenant says of writing calls where there is none.
+SELECT p.version, p.rules, t.settings #>> '{approvals,default}' FROM qd_tenant t
+  LEFT JOIN qd_approval_policy p ON p.tenant_id = t.id AND p.state = 'active' WHERE t.id = %s;
 
 -- name: policy_in_force
 -- What a run's manifest says of the active policy: its version, and the digest of its rules.
