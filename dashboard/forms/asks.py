@@ -81,10 +81,10 @@ class EscalateForm(forms.Form):
 
     def __init__(self, *args: Any, groups: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        others = [(MANAGER, _("the manager of who has it, else of who asked"))]
-        others += [(wanted, role_word(wanted)) for wanted in map(asked_of_group, groups)]
+        others = [(wanted, role_word(wanted)) for wanted in map(asked_of_group, groups)]
+        manager = (MANAGER, _("the manager of who has it, else of who asked"))
         ranks = [(name, role_word(name)) for name in sorted(ROLES)]
-        self.fields["role"].choices = [("", _("whoever is next")), *ranks, *others]  # type: ignore[attr-defined]
+        self.fields["role"].choices = [("", _("whoever is next")), *ranks, manager, *others]  # type: ignore[attr-defined]
 
 
 class ProposeForm(forms.Form):

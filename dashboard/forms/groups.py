@@ -22,7 +22,6 @@ class GroupForm(forms.Form):
     members = forms.CharField(
         label=_("Who is in it"), max_length=20_000, required=False,
         widget=forms.TextInput(attrs={"class": "in", "autocomplete": "off", "spellcheck": "false"}),
-        help_text=_("User names with spaces between them."),
     )  # fmt: skip
 
     def clean_members(self) -> list[str]:
