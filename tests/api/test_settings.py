@@ -34,6 +34,7 @@ def audited(tenant: Any) -> list[tuple[str, str, str]]:
 def test_every_setting_is_listed_with_what_counts_and_what_it_takes(tenant):
     rows = {row["key"]: row for row in run("tenant", "settings", "--tenant", tenant.slug)}
     assert sorted(rows) == [
+        "approvals.default",
         *sorted(f"classes.{name}.{part}" for name in CLASSES for part in ("start_s", "end_s")),
         "force.second_person",
         *(f"repair.due_hours.{risk}" for risk in ("high", "low", "medium")),
