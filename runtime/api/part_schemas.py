@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.access.roles import ROLES
 from runtime.actions.evidence import Kind
 from runtime.actions.verifying import REPORT
 from runtime.kernel.errors import STRUCTURED
@@ -89,7 +90,23 @@ CALLBACK_BODY: dict[str, Any] = {
         **REPORT,
     },
 }
-BODIES = {"query": QUERY_BODY, "callback": CALLBACK_BODY, "samples": SAMPLES_BODY, "sign": SIGN_BODY}
+MEMBER_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["user", "role"],
+    "additionalProperties": False,
+    "properties": {
+        "user": {"type": "string", "minLength": 1, "maxLength": 150},
+        "role": {"enum": sorted(ROLES)},
+        "extra_verbs": {"type": "array", "maxItems": 200, "items": {"type": "string", "maxLength": 60}},
+    },
+}
+BODIES = {
+    "query": QUERY_BODY,
+    "callback": CALLBACK_BODY,
+    "samples": SAMPLES_BODY,
+    "sign": SIGN_BODY,
+    "member": MEMBER_BODY,
+}
 _OBJECT: dict[str, Any] = {"type": "object"}
 # What a run keeps of its making, and what became of its task's criterion (C1.2, A4.1).
 RUN_KEEPS: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from runtime.access.roles import ROLES
 from runtime.actions.outcomes import VERDICTS
 from runtime.actions.submit import MAX_BULK
 from runtime.actions.terms import TERMS
@@ -94,6 +93,7 @@ _BULK_ITEM = {
 BULK_BODY = shape({"tasks": {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": _BULK_ITEM}}, closed=True)
 # The envelope alone: items are judged one by one, so that one wrong item does not refuse the others.
 BULK_ENVELOPE = shape({"tasks": {"type": "array", "minItems": 1, "maxItems": MAX_BULK}}, closed=True)
+RUN_VERB_BODY = shape({}, {"reason": _REASON, "expected_version": _VERSION}, closed=True)
 _SHOWN = {**_VERSION, "description": "The step's version you were shown."}
 STEP_VERB_BODY = shape({"expected_version": _SHOWN, "reason": _REASON}, closed=True)
 FORCE_BODY = shape(
@@ -101,6 +101,7 @@ FORCE_BODY = shape(
     {"evidence": {**_text(2000), "description": "What shows that it succeeded; left out or empty: there is none."}},
     closed=True,
 )
+NEW_RUN_BODY = shape({}, {"reason": _REASON, "budget": TERMS["budget"]}, closed=True)
 OUTCOME_BODY = shape(
     {
         "run_id": ID,
@@ -122,24 +123,18 @@ TOKEN_BODY = shape(
     },
     closed=True,
 )
-MEMBER_BODY = shape(
-    {"user": _text(150, 1), "role": {"enum": sorted(ROLES)}},
-    {"extra_verbs": {"type": "array", "maxItems": 200, "items": _text(60)}},
-    closed=True,
-)
 
 _BODIES = {
     "task": TASK_BODY,
     "bulk_item": _BULK_ITEM,
     "bulk": BULK_ENVELOPE,
-    "run_verb": shape({}, {"reason": _REASON, "expected_version": _VERSION}, closed=True),
+    "run_verb": RUN_VERB_BODY,
     "step_verb": STEP_VERB_BODY,
     "force": FORCE_BODY,
-    "new_run": shape({}, {"reason": _REASON, "budget": TERMS["budget"]}, closed=True),
+    "new_run": NEW_RUN_BODY,
     **part_schemas.BODIES,
     "outcome": OUTCOME_BODY,
     "token": TOKEN_BODY,
-    "member": MEMBER_BODY,
 }
 
 

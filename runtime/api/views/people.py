@@ -13,7 +13,8 @@ from runtime.actions.tenants import add_member, end_membership
 from runtime.actions.tokens import issue_token, revoke_token
 from runtime.api.base import COUNTING, PAGING, TEXT, Endpoint, describe, ref
 from runtime.api.http import body_id, json_body, path_id
-from runtime.api.schemas import MEMBER_BODY, TOKEN_BODY, body, many, paged, shape
+from runtime.api.part_schemas import MEMBER_BODY
+from runtime.api.schemas import TOKEN_BODY, body, many, paged, shape
 from runtime.queries import people as queries
 
 
