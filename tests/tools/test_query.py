@@ -133,13 +133,16 @@ def test_an_answer_that_lacks_what_the_lookup_reads_is_no_finding(question):
     assert (finding.kind, finding.code) == ("unreachable", "unreadable")
 
 
-def test_a_result_that_the_step_could_not_have_given_is_not_used(shop, question):
+@pytest.mark.parametrize("proof", [None, {"holds": "answer.status == 'paid'"}], ids=["no-evidence", "evidence"])
+def test_a_result_that_the_step_could_not_have_given_is_not_used(shop, question, proof):
+    """Nor does it show the evidence that a contract asks of it."""
     one = question(order_id="Q-6")
-    contract = {**json.loads(one.tool.canonical), "output_schema": {"type": "object", "required": ["receipt"]}}
-    one = question(order_id="Q-6", tool=check_contract(contract))
+    contract = json.loads(one.tool.canonical) | {"success_evidence": proof}
+    contract["output_schema"] = {"type": "object", "required": ["receipt"]}
+    one = question(order_id=f"Q-6-{proof is None}", tool=check_contract(contract))
     pay(shop, one)
     finding = ask(one)
-    assert (finding.kind, finding.result) == ("applied", None)
+    assert (finding.kind, finding.result) == ("applied" if proof is None else "in_progress", None)
     assert "cannot be used" in finding.message
 
 
