@@ -73,6 +73,25 @@ class Newest(ByAge):
         return rows.order_by("-id")
 
 
+class ByDecision:
+    """What was decided, or ended otherwise, last comes first."""
+
+    name = "approvals.decided"
+
+    def after(self, rows: Any, position: list[Any]) -> Any:
+        at = datetime.fromisoformat(position[0])
+        return self._timed(rows).filter(Q(over_at__lt=at) | Q(over_at=at, id__lt=position[1]))
+
+    def sorted(self, rows: Any) -> Any:
+        return self._timed(rows).order_by("-over_at", "-id")
+
+    def position(self, row: dict[str, Any]) -> list[Any]:
+        return [(row["decided_at"] or row["closed_at"] or row["created_at"]).isoformat(), str(row["id"])]
+
+    def _timed(self, rows: Any) -> Any:
+        return rows.annotate(over_at=Coalesce("decided_at", "closed_at", "created_at"))
+
+
 SORTS: dict[str, Any] = {"deadline": ByDeadline(), "risk": ByRisk(), "age": ByAge()}
 
 

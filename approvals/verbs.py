@@ -13,6 +13,12 @@ VERBS: dict[str, str] = {
     ASK: "Ask for approvals of one's own actions, use what was granted once, and report what came of it.",
     POLICY: "Propose rules for approvals and try them on the past; another person activates them.",
 }
+# What the audit tells apart beside verbs.
+_TOLD_APART = (
+    "claim release delegate extend escalate propose report revoke stand_in stand_in_end use withdraw"
+    " group group_remove manager"
+)
+ACTS = (*(f"approval.{act}" for act in _TOLD_APART.split()), "policy.activate")
 READERS = ("viewer", "approver", "oncall", "finance", "integrator", "verifier")
 DECIDERS = ("approver",)
 ASKERS = ("integrator",)

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from approvals.settings import SETTINGS
-from approvals.verbs import ANSWER, ANSWERERS, ASK, ASKERS, DECIDE, DECIDERS, READ, READERS, VERBS
+from approvals.verbs import ACTS, ANSWER, ANSWERERS, ASK, ASKERS, DECIDE, DECIDERS, READ, READERS, VERBS
 from runtime.access import roles
 from runtime.access.verbs import ARTIFACT_WRITE
 from runtime.kernel import seams
@@ -27,6 +27,7 @@ RUN_EVENT = "run.event"
 def connect() -> None:
     """Register with the seams; calling it twice changes nothing."""
     seams.register_verbs(VERBS)
+    seams.register_acts(ACTS)
     for role in READERS:
         roles.extend(role, [READ])
     for role in DECIDERS:

@@ -159,8 +159,9 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
     """Return one case as a list does, and with it what a person decides by.
 
     {…, confirmed [fact], doubts [fact], entries, proposals, moves [{resolution, permitted, why_not, second}], contract,
-    operation, run, step, concerned, lease, epochs, stale, chain, left, alike (a number), verification, escalation,
-    runbook, now}. A fact: {name, value, source, observed_at}. A doubt that a later certain fact of the same name ended
+    operation, run, step, concerned, lease, epochs, stale, chain, left, alike (others of its cause that are open),
+    verification, escalation, runbook, now}. A fact: {name, value, source, observed_at}. A doubt that a later certain
+    fact of the same name ended
     is left out. ``run`` names its workflow version and manifest; ``lease`` is that of the worker that runs the step
     now, None for none; the contract's ``lookup`` says how its query is read. ``concerned`` are the steps on which a
     claim of a case about a run takes a new epoch, each with its worker's lease; ``epochs`` and ``stale`` are then those
@@ -185,7 +186,8 @@ def get_case(*, actor: Actor, case_id: uuid.UUID) -> dict[str, Any]:
             Entry.objects.filter(case_id=case_id).order_by("id").values("type", "actor", "reason", "data", "at")
         )
         case["proposals"] = _proposals(case_id, may(actor, PAYLOAD_READ))
-        case["alike"] = Case.objects.filter(fingerprint=case["fingerprint"]).exclude(state=RESOLVED).count() - 1
+        alike = Case.objects.filter(fingerprint=case["fingerprint"]).exclude(state=RESOLVED)
+        case["alike"] = alike.exclude(id=case_id).count()
         add_subject(tx, case)
         case["moves"] = _moves(tx, actor, case)
         case["escalation"] = escalation_of(case)

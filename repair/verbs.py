@@ -15,5 +15,13 @@ VERBS: dict[str, str] = {
     WRITE_OFF: "Give an effect up for good.",
     RUNBOOK: "Write the runbooks that cases show.",
 }
+# What the audit tells apart beside verbs.
+ACTS = tuple(
+    f"repair.{act}"
+    for act in (
+        "ask claim hand_over investigate keep_pending propose release resolve"
+        " bulk.prepare bulk.order bulk.review bulk.pause bulk.go_on bulk.abort"
+    ).split()
+)
 READERS = ("viewer", "approver", "oncall", "finance", "integrator", "verifier")
 ROLES: dict[str, tuple[str, ...]] = {"oncall": (OPEN, WORK, REVIEW), "approver": (REVIEW,)}

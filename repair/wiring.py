@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from repair.settings import SETTINGS
-from repair.verbs import READ, READERS, ROLES, VERBS
+from repair.verbs import ACTS, READ, READERS, ROLES, VERBS
 from runtime.access import roles
 from runtime.kernel import seams
 
@@ -22,6 +22,7 @@ OVERDUE = "repair.overdue"
 def connect() -> None:
     """Register with the seams; calling it twice changes nothing."""
     seams.register_verbs(VERBS)
+    seams.register_acts(ACTS)
     seams.register_settings(SETTINGS)
     for role in READERS:
         roles.extend(role, [READ])

@@ -49,7 +49,7 @@ def audit(request: HttpRequest, actor: Actor) -> HttpResponse:
         "wanted": wanted,
         "within": within,
         "windows": [(name, window_word(name)) for name in WINDOWS],
-        "verbs": sorted(seams.known_verbs()),
+        "verbs": sorted(seams.known_acts() | {wanted["verb"]} if "verb" in wanted else seams.known_acts()),
         "newest": found.items[0] if found.items and not request.GET.get("cursor") and not wanted else None,
     }
     return show(request, "pages/audit.html", context)

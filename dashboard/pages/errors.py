@@ -50,6 +50,8 @@ def show(request: HttpRequest, problem: QuarterdeckError) -> HttpResponse:
         # The sidebar stays, so that one can go on elsewhere; with the database away there is none to be had.
         with suppress(QuarterdeckError, psycopg.Error, DatabaseError):
             shell.groups = shell.groups or navigation.groups(shell.actor)
+            items = [item for group in shell.groups for item in group.items]
+            context["back"] = next((one for one in items if one.key == shell.section != "now"), None)
     context |= {"shell": shell, "now": timezone.now(), "crumbs": [(context["title"], None)]}
     response = render(request, template, context, status=problem.http_status)
     if problem.retry_after is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from dashboard.pages import requests, run_tabs
 from dashboard.presenters import why, why_focus
 from dashboard.presenters.repairs import board
+from dashboard.presenters.undoing import all_steps
 from repair.queries import cases_of_run
 from runtime.access import verbs as v
 from runtime.access.authorize import may
@@ -26,7 +27,7 @@ def diagnosis(actor: Actor, case: dict[str, Any]) -> dict[str, Any] | None:
         return None
     graph, run = read_graph(actor=actor, run_id=case["run_id"]), read_run(actor=actor, run_id=case["run_id"])
     blockers = why_focus.blockers(graph, graph["at"])
-    nodes = {node["id"]: node for node in graph["nodes"]}
+    nodes = {node["id"]: node for node in all_steps(graph)}
     focus = nodes.get(case["node"]) or (nodes.get(blockers[0].node) if blockers else None)
     operations = run_parts.list_operations(actor=actor, run_id=run["id"])
     found: dict[str, Any] = {"run": run, "headline": why_focus.headline(run, blockers), "focus": focus, "answers": []}

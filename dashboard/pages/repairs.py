@@ -137,7 +137,7 @@ def _show(
         "crumbs": [(_("Repairs"), reverse("repairs")), (words.kind_word(case["kind"]), None)],
         "case": words.row(case),
         "track": words.track(case),
-        "confirmed": words.facts(case["confirmed"]),
+        "confirmed": words.confirmed(case),
         "doubts": words.facts(case["doubts"]),
         "moves": words.moves(case),
         "ahead": _ahead(actor, case) if mine else None,

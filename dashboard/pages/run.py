@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -17,6 +18,7 @@ from dashboard.pages.console import identity, page, show
 from dashboard.pages.step import drawer_of
 from dashboard.presenters import consequences, kept
 from dashboard.presenters.layers import cancelled_note, layers
+from dashboard.presenters.undoing import all_steps
 from dashboard.templatetags.qd import bounded
 from repair.queries import cases_of_run
 from repair.verbs import READ as REPAIR_READ
@@ -134,7 +136,7 @@ def _tabs(
     cases: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
     counts: dict[str, int | str] = {
-        "steps": len(graph["nodes"]),
+        "steps": len(all_steps(graph)),
         "events": found["seq"],
         "operations": bounded(len(operations), run_parts.OPERATION_BOUND - 1),
         "approvals": bounded(len(asked), requests.RUN_BOUND - 1),
@@ -191,7 +193,7 @@ def drawer(request: HttpRequest, actor: Actor, run_id: uuid.UUID, node: str) -> 
     context = head(request, actor, run_id, "graph")
     context["drawer"] = drawer_of(request, actor, context, node)
     if not getattr(request, "htmx", False):
-        return HttpResponseRedirect(f"{reverse('run', args=[run_id])}?step={node}")
+        return HttpResponseRedirect(f"{reverse('run', args=[run_id])}?{urlencode({'step': node})}")
     return show(request, "pages/run/drawer.html", context, fragment="pages/run/drawer.html")
 
 
@@ -201,4 +203,4 @@ def step_address(request: HttpRequest, actor: Actor, step_id: str) -> HttpRespon
     from runtime.queries.steps import read_step
 
     step = read_step(actor=actor, step_id=identity(step_id, "step"))
-    return HttpResponseRedirect(f"{reverse('run', args=[step['run_id']])}?step={step['node']}")
+    return HttpResponseRedirect(f"{reverse('run', args=[step['run_id']])}?{urlencode({'step': step['node']})}")

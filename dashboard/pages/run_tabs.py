@@ -13,6 +13,7 @@ from dashboard.presenters import why as why_answers
 from dashboard.presenters import why_focus
 from dashboard.presenters.repairs import board as effects_board
 from dashboard.presenters.repairs import row as case_row
+from dashboard.presenters.undoing import all_steps
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
@@ -114,8 +115,8 @@ def steps(request: HttpRequest, actor: Actor, context: Context) -> Context:
     limit = MAX_VERSIONS if every else None
     found = list_steps(actor=actor, run_id=context["run"]["id"], all_versions=every, limit=limit)
     rows = found["items"]
-    titles = {node["id"]: node for node in context["graph"]["nodes"]}
-    order = {node["id"]: index for index, node in enumerate(context["graph"]["nodes"])}
+    titles = {node["id"]: node for node in all_steps(context["graph"])}
+    order = {name: index for index, name in enumerate(titles)}
     rows.sort(key=lambda row: (order.get(row["node"], len(order)), row["execution_version"]))
     counts: dict[str, int] = {}
     for row in rows:
@@ -201,13 +202,15 @@ def artifacts(request: HttpRequest, actor: Actor, context: Context) -> Context:
 def why(request: HttpRequest, actor: Actor, context: Context) -> Context:
     """Return the answers for the run and for one of its steps: the chosen one, or the most telling."""
     blockers = why_focus.blockers(context["graph"], context["now"])
-    nodes = {node["id"]: node for node in context["graph"]["nodes"]}
-    name = request.GET.get("node") or (blockers[0].node if blockers else list(nodes)[-1])
+    nodes = {node["id"]: node for node in all_steps(context["graph"])}
+    last = context["graph"]["nodes"][-1]["id"]
+    name = request.GET.get("node") or (blockers[0].node if blockers else last)
     if name not in nodes:
         raise NotFound(f"This run has no step {name[:80]!r}.")
     return {
         "headline": why_focus.headline(context["run"], blockers),
         "blockers": blockers,
+        "asked_of": list(nodes.values()),
         "focus": nodes[name],
         "answers": why_answers.answer(facts(actor, context, nodes[name])),
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from dashboard.pages import run_tabs
 from dashboard.presenters import consequences
 from dashboard.presenters import why as why_answers
+from dashboard.presenters.undoing import all_steps
 from runtime.access import verbs as v
 from runtime.access.authorize import may
-from runtime.graph.undo import undone_node
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import NotFound
 from runtime.queries.arguments import read_arguments
@@ -27,11 +27,9 @@ PARTS = ("overview", "attempts", "content", "events", "why")
 def drawer_of(request: HttpRequest, actor: Actor, context: dict[str, Any], node: str) -> dict[str, Any]:
     """Return the drawer's content for ``node``; ``?part=`` chooses what of it. Raises NotFound.
 
-    A step that undoes an effect is no node of the graph: it opens the drawer of the node whose effect it undoes.
+    A step that undoes an effect is no node of the graph and has a drawer all the same.
     """
-    with contextlib.suppress(KeyError):
-        node = undone_node(node)
-    found = next((one for one in context["graph"]["nodes"] if one["id"] == node), None)
+    found = next((one for one in all_steps(context["graph"]) if one["id"] == node), None)
     if found is None or found["step"] is None:
         raise NotFound(f"This run has no step {node[:80]!r}.")
     step = read_step(actor=actor, step_id=found["step"]["id"])
@@ -45,7 +43,7 @@ def drawer_of(request: HttpRequest, actor: Actor, context: dict[str, Any], node:
         "step": step,
         "part": part,
         "parts": _parts(step, facts),
-        "url": f"{run_url}?step={node}",
+        "url": f"{run_url}?{urlencode({'step': node})}",
         "partial": reverse("run-drawer", args=[context["run"]["id"], node]),
         "operation": _operation(actor, operations[-1]["id"]) if operations else None,
         "operations": operations,

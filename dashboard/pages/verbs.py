@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from dashboard.forms.verbs import VerbForm
 from dashboard.pages.console import identity, local_path, page, show
 from dashboard.presenters import consequences, states
+from dashboard.presenters.undoing import all_steps
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize, may
 from runtime.actions import runs as run_actions
@@ -57,7 +58,7 @@ def step_verb(request: HttpRequest, actor: Actor, step_id: str, verb: str) -> Ht
         raise Http404
     step = read_step(actor=actor, step_id=identity(step_id, "step"))
     context = _subject(actor, step["run_id"])
-    node = next((one for one in context["graph"]["nodes"] if one["id"] == step["node"]), None)
+    node = next((one for one in all_steps(context["graph"]) if one["id"] == step["node"]), None)
     if node is None or node["step"] is None or node["step"]["id"] != step["id"]:
         raise Conflict(_("This execution version was superseded."), remediation=_("Act on the current one."))
     context.update(

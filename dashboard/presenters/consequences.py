@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from dashboard.presenters import states
+from dashboard.presenters.undoing import all_steps
 
 OPEN_OPERATIONS = frozenset(
     {"intended", "sent", "unknown", "needs_human", "partially_applied", "compensating", "compensation_failed"}
@@ -26,6 +27,7 @@ RUN_PERMISSION = {"pause": "run.pause", "resume": "run.resume", "cancel": "run.c
 # Hard to undo: red words lead there, and the dialog asks to type a part of the id.
 GRAVE = frozenset({"kill", "mark-successed", "cancel"})
 TYPED = frozenset({"mark-successed"})
+UNDOING = frozenset({"compensation", "compensation_check"})
 # So many are named; how many more there are is always said.
 NAMED = 8
 _FROM = {
@@ -54,6 +56,7 @@ class Effects:
     follows: list[tuple[str, str, str]] = field(default_factory=list)
     stays: list[dict[str, Any]] = field(default_factory=list)
     refusal: str = ""
+    badge: str = ""  # beside ``after``, where the state stays and something else becomes of it
 
 
 def verb_word(verb: str, of: str = "step") -> str:
@@ -80,6 +83,8 @@ def question(verb: str, title: str, of: str = "step") -> str:
 
 def way_out(verb: str, status: str, of: str = "step") -> str:
     """Return what the dialog's safe button says: what remains."""
+    if status == "needs_attention":
+        return _("Leave it as it is")
     return _("Keep %(state)s") % {"state": states.word(status, of)}
 
 
@@ -88,6 +93,8 @@ def possible(verb: str, step: dict[str, Any]) -> str:
     status, cause = step["status"], step["cause"]
     if step.get("superseded"):
         return _("A newer execution version took its place.")
+    if step.get("kind") in UNDOING and verb not in ("hold", "release", "kill"):
+        return _("It undoes an effect and is no part of the workflow: act on the operation.")
     if verb == "hold":
         fits = status in ("waiting", "queued", "running") and not step["hold_requested"]
     elif verb == "release":
@@ -106,8 +113,9 @@ def of_step(verb: str, node: dict[str, Any], graph: dict[str, Any], operations: 
     """Return what ``verb`` on a node would do; ``operations`` are the run's."""
     step = node["step"]
     after = "mark_successed" if verb == "mark-successed" else _TO[verb]
+    badge = ""
     if verb == "hold" and step["status"] in ("queued", "running"):
-        after = step["status"]
+        after, badge = step["status"], states.hold_word(step["status"])
     stays = [one for one in operations if one["node"] == node["id"] and one["status"] in OPEN_OPERATIONS]
     refusal = possible(verb, step)
     if not refusal and verb == "rerun" and stays:
@@ -115,7 +123,7 @@ def of_step(verb: str, node: dict[str, Any], graph: dict[str, Any], operations: 
             "key": stays[0]["business_key"],
             "state": states.word(stays[0]["status"], "operation"),
         }
-    return Effects(step["status"], after, _note(verb, step), _follows(verb, node, graph), stays, refusal)
+    return Effects(step["status"], after, _note(verb, step), _follows(verb, node, graph), stays, refusal, badge)
 
 
 def _note(verb: str, step: dict[str, Any]) -> str:
@@ -214,13 +222,28 @@ def of_run(verb: str, run: dict[str, Any], graph: dict[str, Any], operations: li
         ),
         "rerun": _("A new run of the same task. What already succeeded outside is recognised and not sent again."),
     }[verb]
-    live = [one for one in graph["nodes"] if one["step"] and one["step"]["status"] not in states.ENDED_STEPS]
-    becomes = {
-        "pause": _("goes on to its safe point"), "resume": _("may go on"), "cancel": _("is stopped"), "rerun": "",
-    }[verb]  # fmt: skip
+    live = [one for one in all_steps(graph) if one["step"] and one["step"]["status"] not in states.ENDED_STEPS]
     touched = [one for one in live if one["step"]["status"] != "waiting"] if verb != "rerun" else []
-    follows = _named([(one["step"]["status"], one["title"], becomes) for one in touched])
+    follows = _named([(one["step"]["status"], one["title"], _run_becomes(verb, one["step"])) for one in touched])
     if verb == "cancel" and (rest := len(live) - len(touched)):
-        follows.append(("skipped", _("%(n)d steps that have not started") % {"n": rest}, _("are skipped")))
+        words = ngettext("%(n)d step that has not started", "%(n)d steps that have not started", rest) % {"n": rest}
+        follows.append(("skipped", words, ngettext("is skipped", "are skipped", rest)))
     stays = [one for one in operations if one["status"] in OPEN_OPERATIONS]
     return Effects(status, after, note, follows, stays, refusal)
+
+
+def _run_becomes(verb: str, step: dict[str, Any]) -> str:
+    """Return what becomes of a step that is under way when ``verb`` is done to its run."""
+    status = step["status"]
+    if step["kind"] in UNDOING:
+        return _("goes on undoing")
+    if verb == "cancel":
+        words = {"running": _("is stopped"), "unknown": _("is ended; its effect is still verified")}
+        return words.get(status, _("is skipped"))
+    if status == "unknown":
+        return _("stays unknown; its effect is still verified")
+    if status == "hold":
+        return _("stays on hold")
+    if verb == "pause":
+        return _("goes on to its safe point") if status == "running" else _("is parked")
+    return _("goes on") if status == "running" else _("may go on")

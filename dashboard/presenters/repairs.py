@@ -105,6 +105,8 @@ FACT = {
     "discarded": gettext_lazy("Messages discarded"),
     "left_applied": gettext_lazy("Effects that nothing undoes"),
 }
+# Facts that are a state, and whose.
+OF = {"run_status": "run", "operation_status": "operation"}
 # What the law and the policy of cases say; their own words are English, the reader's are looked up here.
 SENTENCES = (
     gettext_lazy("The outside says that the effect is absent."),
@@ -208,11 +210,20 @@ def facts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "word": str(FACT.get(one["name"], one["name"].replace("_", " "))),
-            "text": states.word(one["value"], "run") if one["name"] == "run_status" else _text(one["value"]),
+            "text": states.word(one["value"], OF[one["name"]]) if one["name"] in OF else _text(one["value"]),
             "source": one["source"],
             "at": one["observed_at"],
         }
         for one in rows
+    ]
+
+
+def confirmed(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is certain as :func:`facts`; ``then`` is of what the ledger believed then and believes no more."""
+    known = (case["operation"] or {}).get("status")
+    return [
+        {**told, "then": one["name"] == "operation_status" and known is not None and one["value"] != known}
+        for one, told in zip(case["confirmed"], facts(case["confirmed"]), strict=True)
     ]
 
 

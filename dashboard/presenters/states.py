@@ -89,7 +89,7 @@ CAUSE = {
     "granted": gettext_lazy("granted"),
     "lease_lost": gettext_lazy("lease lost"),
     "receipt_unknown": gettext_lazy("no receipt"),
-    "operation": gettext_lazy("an effect is open"),
+    "operation": gettext_lazy("an effect outside"),
     "stopped": gettext_lazy("emergency stop"),
     "throttled": gettext_lazy("throttled"),
     "reconciled": gettext_lazy("found out outside"),
@@ -172,6 +172,18 @@ def cause_word(cause: str | None) -> str:
     return str(CAUSE.get(cause, cause.replace("_", " ")))
 
 
+def event_cause(event: dict[str, Any]) -> str:
+    """Return the words beside an event that say why it came; none where its type says it, as an operation's does."""
+    return "" if event.get("cause") == "operation" else cause_word(event.get("cause"))
+
+
+def event_subject(event: dict[str, Any]) -> str:
+    """Return whose states an event names: those of an operation, of a step or of the run."""
+    if event["type"].startswith("OPERATION_"):
+        return "operation"
+    return "step" if event.get("node") else "run"
+
+
 def kind_word(kind: str) -> str:
     """Return what a node is."""
     return str(KIND.get(kind, kind))
@@ -200,12 +212,17 @@ def badges(step: dict[str, Any]) -> list[str]:
         unsigned = step["cause"] == "stopped" and error.get("code") == "samples_unsigned"
         found.append(_("samples not signed") if unsigned else cause_word(step["cause"]))
     if step.get("hold_requested"):
-        found.append(_("pause asked"))
+        found.append(hold_word(step["status"]))
     if (step.get("attempt") or 0) > 1:
         found.append(ngettext("%(n)d attempt", "%(n)d attempts", step["attempt"]) % {"n": step["attempt"]})
     if step.get("execution_version", 1) > 1:
         found.append(_("run %(n)d") % {"n": step["execution_version"]})
     return found
+
+
+def hold_word(status: str) -> str:
+    """Return what an operator's hold is for a step that keeps its state: one that is ready is parked at once."""
+    return _("parked") if status == "queued" else _("pause asked")
 
 
 def person(label: str | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dashboard.presenters.critical import (
     critical_path,
 )
 from dashboard.presenters.spans import BAD, RUN, Span, spans_of
+from dashboard.presenters.undoing import all_steps
 
 MAX_ROWS = 300
 SORTS = ("started", "longest", "critical")
@@ -81,10 +82,11 @@ def build(
     # A run that ended long before a late fact was appended is not stretched by it.
     scale = 100 / (elapsed * _ROOM)
     on_path = set(path.nodes)
-    titles = {node["id"]: node["title"] for node in graph["nodes"]}
+    lines = all_steps(graph)
+    titles = {node["id"]: node["title"] for node in lines}
     waits = _waits(graph, titles)
     rows = _sorted(
-        [_row(one, spans.get(one["id"], []), one["id"] in on_path, start, end, scale, waits) for one in graph["nodes"]],
+        [_row(one, spans.get(one["id"], []), one["id"] in on_path, start, end, scale, waits) for one in lines],
         sort,
     )
     marks = times.axis(elapsed)

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 
 from dashboard.presenters import states, times
 from dashboard.presenters.told import told
+from dashboard.presenters.undoing import all_steps
 
 # A step explains the more, the earlier its state stands here: what holds an open run, or what ended one badly.
 _TELLING = ("unknown", "hold", "running", "queued", "waiting", "failed", "killed", "skipped")
@@ -32,8 +33,8 @@ class Blocker:
 def blockers(graph: dict[str, Any], now: datetime) -> list[Blocker]:
     """Return the steps that explain the run's state, the most telling first."""
     found = []
-    open_ = any(one["step"] and one["step"]["status"] not in states.ENDED_STEPS for one in graph["nodes"])
-    for node in graph["nodes"]:
+    open_ = any(one["step"] and one["step"]["status"] not in states.ENDED_STEPS for one in all_steps(graph))
+    for node in all_steps(graph):
         step = node["step"]
         if step is None or step["status"] not in _TELLING or not _telling(step):
             continue

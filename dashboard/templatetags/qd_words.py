@@ -27,6 +27,18 @@ def cause_word(cause: str | None) -> str:
 
 
 @register.filter
+def event_cause(event: dict[str, Any]) -> str:
+    """Return the words of an event's cause where its type does not say it."""
+    return states.event_cause(event)
+
+
+@register.filter
+def event_subject(event: dict[str, Any]) -> str:
+    """Return whose states an event names."""
+    return states.event_subject(event)
+
+
+@register.filter
 def told(reason: str | None) -> str:
     """Return a reason of the engine in the reader's language."""
     return told_reason(reason)

@@ -100,4 +100,8 @@ VERBS: dict[str, str] = {
     TENANT_SET: "Say where the tenant asks for a second person, and when repair cases are due.",
 }
 
+# What the audit tells beside verbs: a sign-in, and a request refused before it came to a verb (``api/problems.py``).
+ACTS = ("session.begin", "request")
+
 seams.register_verbs(VERBS)
+seams.register_acts(ACTS)

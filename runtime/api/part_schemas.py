@@ -375,6 +375,12 @@ GRAPH_NODE: dict[str, Any] = {
     "y": _PIXELS,
     "step": {"anyOf": [{"type": "object"}, {"type": "null"}]},
 }
+# A step that undoes an effect is in no drawing.
+GRAPH_UNDOING: dict[str, Any] = {
+    **{name: GRAPH_NODE[name] for name in ("id", "kind", "title", "level")},
+    "undoes": _TEXT,
+    "step": {"type": "object"},
+}
 GRAPH_EDGE: dict[str, Any] = {
     "source": _TEXT,
     "target": _TEXT,

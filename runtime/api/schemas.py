@@ -331,10 +331,10 @@ def components() -> dict[str, Any]:
                 "last_included_seq": COUNT,
                 "at": TIME,
                 "workflow": TEXT,
-                "run": OBJECT,
-                "layout": OBJECT,
+                **dict.fromkeys(("run", "layout"), OBJECT),
                 "nodes": many(shape(part_schemas.GRAPH_NODE)),
                 "edges": many(shape(part_schemas.GRAPH_EDGE)),
+                "undoing": many(shape(part_schemas.GRAPH_UNDOING)),
             }
         ),
         "SearchHits": shape({"items": many(shape({"kind": TEXT, "id": ID, "label": TEXT}))}),

@@ -159,6 +159,7 @@ _destinations: dict[str, Destination] = {}
 _subscribers: dict[str, Subscriber] = {}
 _subjects: dict[str, Callable[..., Any]] = {}
 _verbs: dict[str, str] = {}
+_acts: set[str] = set()
 _settings: dict[str, Setting] = {}
 _benches: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _policies: dict[str, str] = {}
@@ -359,6 +360,16 @@ def register_verbs(verbs: dict[str, str]) -> None:
 def known_verbs() -> dict[str, str]:
     """Return every declared verb with its sentence."""
     return dict(_verbs)
+
+
+def register_acts(acts: Iterable[str]) -> None:
+    """Declare what the audit names beside verbs: acts that one verb permits and the audit tells apart."""
+    _acts.update(acts)
+
+
+def known_acts() -> frozenset[str]:
+    """Return every name under which an act may stand in the audit: declared acts and all verbs."""
+    return frozenset(_acts) | frozenset(_verbs)
 
 
 def register_settings(settings: dict[str, Setting]) -> None:

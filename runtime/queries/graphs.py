@@ -18,6 +18,7 @@ from runtime.access import verbs as v
 from runtime.graph.layout import FORMAT, drawing_of, edges_in, shape_of
 from runtime.graph.plan import Plan
 from runtime.graph.plans import plan_of
+from runtime.graph.undo import undone_node
 from runtime.kernel.actor import Actor
 from runtime.queries.base import found, parsed, reading
 from runtime.queries.replay import past_in
@@ -67,7 +68,7 @@ def _keep(cache: OrderedDict[uuid.UUID, dict[str, Any]], key: uuid.UUID, drawing
 
 
 def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False, until: int | None = None) -> dict[str, Any]:
-    """Return the run's graph: {last_included_seq, at, workflow, run, layout, nodes, edges}. Verb ``run.read``.
+    """Return the run's graph: {last_included_seq, at, workflow, run, layout, nodes, edges, undoing}. Verb ``run.read``.
 
     With ``until`` it is the graph as it stood after that event, told by the events alone; ``at`` is that event's time.
 
@@ -75,7 +76,9 @@ def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False, until: i
     asked), ``level`` (the longest path to it), its upper left corner x, y in pixels and its ``group``. An edge: source,
     target, on_failure, optional, case (a switch's branch), taken (None until the switch decided), ``points`` (x, y, x,
     y, …). ``layout`` has engine, direction (TB, LR), width, height, box and ``groups``, a smaller drawing of a large
-    graph. Raises NotFound, and with ``until`` as ``replay.past_in`` does.
+    graph. ``undoing`` are the steps that undo an effect or check that (id, kind, title of the node whose effect it is,
+    tool, level, join, ``undoes``, step): no workflow has them, and no drawing. Raises NotFound, and with
+    ``until`` as ``replay.past_in`` does.
     """
     with reading(actor, v.RUN_READ) as tx:
         if until is None:
@@ -91,6 +94,7 @@ def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False, until: i
         row["since"] = since.get(row["id"])
     show = brief_step if brief else present_step
     steps = {row["node"]: show(row) for row in rows}
+    undoing = [_undoing(plan, step) for name, step in steps.items() if name not in plan.nodes]
     groups = drawing["groups"]
     layout = {name: drawing[name] for name in ("engine", "direction", "width", "height", "box")}
     return {
@@ -101,6 +105,23 @@ def read_graph(*, actor: Actor, run_id: uuid.UUID, brief: bool = False, until: i
         "layout": {**layout, "groups": _without(groups, "members") if groups else None},
         "nodes": _nodes(plan, drawing, steps),
         "edges": _edges(plan, drawing, steps),
+        "undoing": undoing,
+    }
+
+
+def _undoing(plan: Plan, step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step that undoes an effect like a node; the drawing has no place for it."""
+    node = plan.nodes[undone_node(step["node"])]
+    own = plan.nodes[step["node"]]
+    return {
+        "id": own.id,
+        "kind": own.kind,
+        "title": node.title or node.id,
+        "tool": own.tool,
+        "level": 0,
+        "join": {"mode": "all", "policy": "all_succeeded", "timeout_s": None},
+        "undoes": node.id,
+        "step": step,
     }
 
 

@@ -165,6 +165,7 @@ def test_no_page_has_a_serious_finding(screen: Screen, theme: str):
     for path in pages(screen.made):
         screen.open(path)
         assert screen.violations() == [], path
+        assert screen.lengthened() == [], path
 
 
 def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
@@ -176,6 +177,7 @@ def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
     for path in pages(screen.made):
         screen.open(path)
         assert screen.overflow() == [], path
+        assert screen.lengthened() == [], path
         assert screen.small_targets() == [], path
 
 

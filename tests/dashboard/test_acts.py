@@ -317,7 +317,7 @@ def test_a_dialog_counts_what_it_does_not_name(made, admin):
     assert [f">n{i}<" in page for i in range(12)] == [True] * 8 + [False] * 4
     assert "and 4 more steps<small>starts</small>" in page
     engine.finish("first")
-    for verb, becomes in (("pause", "goes on to its safe point"), ("cancel", "is stopped")):
+    for verb, becomes in (("pause", "is parked"), ("cancel", "is skipped")):
         assert f"and 4 more steps<small>{becomes}</small>" in admin.get(f"/runs/{run_id}/verbs/{verb}/")
 
 

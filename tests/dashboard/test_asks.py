@@ -255,6 +255,25 @@ def test_what_was_decided_is_found_behind_many_that_wait(office, approver):
     assert (found.count, [one["id"] for one in found.items]) == (1, [request["id"]])
 
 
+def test_what_was_decided_stands_in_the_order_of_its_decisions(office, approver):
+    first, second, third = (office.pending(office.ask(name="same", title=f"Number {n}")) for n in (1, 2, 3))
+    for request in (third, first, second):
+        office.decide(request)
+    wanted = [one["id"] for one in (second, first, third)]
+    found = list_requests(actor=office.admin, state=None, decided=True, sort="decided", limit=2)
+    rest = list_requests(actor=office.admin, state=None, decided=True, sort="decided", limit=2, cursor=found.next)
+    assert [one["id"] for one in [*found.items, *rest.items]] == wanted
+    for page in (approver.get("/inbox/"), approver.get("/inbox/?view=decided")):
+        assert re.findall(r'<tr data-href="/inbox/([0-9a-f-]{36})/"', page) == [str(one) for one in wanted]
+
+
+def test_a_decision_on_nothing_leads_back_to_the_inbox(office, approver):
+    page = approver.post("/inbox/several/", {}, 400).content.decode()
+    assert re.search(r'<a class="btn btn-primary" href="/inbox/">Back to Inbox</a>', page)
+    page = Reader(office.tenant, "admin").post("/runs/bulk/", {"verb": "pause"}, 400).content.decode()
+    assert re.search(r'<a class="btn btn-primary" href="/runs/">Back to Runs</a>', page)
+
+
 def test_an_input_is_answered_on_its_page(office, tenant):
     form = {
         "type": "object",

@@ -106,6 +106,24 @@ def test_a_hand_over_mid_case_and_a_case_opened_by_hand(desk, tenant):
     assert "Nobody holds it." in bob.get(path)
 
 
+def test_a_resolved_case_counts_only_others_and_says_what_was_believed_then(desk, tenant):
+    reader = Reader(tenant, "viewer")
+    run_id = desk.lost("human")
+    other = desk.case(desk.lost("human"))
+    case = desk.taken(run_id)
+    assert case["alike"] == 1
+    page = reader.get(f"/repairs/{case['id']}/")
+    assert "1 more of this cause" in page
+    assert "at that time" not in page
+    desk.finish_case(desk.saw(case, "done"), "record_success")
+    assert desk.read(case["id"])["alike"] == 1
+    assert desk.read(other["id"])["alike"] == 0
+    page = reader.get(f"/repairs/{case['id']}/")
+    assert "-1 more" not in page
+    assert re.search(r"What the ledger believes: unknown\s*<span[^>]*>\(at that time; it has moved since\)", page)
+    assert "more of this cause" not in reader.get(f"/repairs/{other['id']}/")
+
+
 def test_a_reader_without_the_verb_looks_and_does_nothing(desk, tenant):
     case = desk.case(desk.lost("human"))
     path = f"/repairs/{case['id']}/"

@@ -84,6 +84,20 @@ class Screen:
             }"""
         )
 
+    def lengthened(self) -> list[str]:
+        """Return what makes the document higher than the window: the shell's parts scroll, the document never does."""
+        return self.page.evaluate(
+            """() => {
+              const root = document.documentElement, high = innerHeight;
+              if (!document.querySelector('.app') || root.scrollHeight <= high) return [];
+              const found = [...document.querySelectorAll('body *')].filter((node) => {
+                const placed = getComputedStyle(node).position === 'absolute';
+                return placed && node.getBoundingClientRect().bottom > high;
+              }).slice(0, 5).map((node) => node.outerHTML.slice(0, 160));
+              return [`the document is ${root.scrollHeight} px high in a window of ${high}`, ...found];
+            }"""
+        )
+
     def small_targets(self) -> list[str]:
         """Return buttons and fields that a thumb would miss (less than 36 px high)."""
         return self.page.evaluate(

@@ -1,4 +1,15 @@
-// Forms: a second click sends nothing twice, a filter applies by itself, a select-all knows its boxes.
+// Forms: a second click sends nothing twice, a filter applies by itself, a select-all knows its boxes, and what acts on
+// ticked rows says so until one is ticked.
+
+function drawNeeds() {
+  for (const button of document.querySelectorAll("[data-needs]")) {
+    const none = !document.querySelector(`${button.dataset.needs}:checked`);
+    const word = document.getElementById(button.getAttribute("aria-describedby"));
+    button.setAttribute("aria-disabled", String(none));
+    button.title = none ? word.textContent : "";
+    word.hidden = !none;
+  }
+}
 
 export function startForms() {
   document.addEventListener("submit", (event) => {
@@ -31,7 +42,17 @@ export function startForms() {
     if (event.target.closest("[data-auto]")) event.target.form.requestSubmit();
     const all = event.target.closest("[data-all]");
     if (all) for (const box of document.querySelectorAll(all.dataset.all)) box.checked = all.checked;
+    drawNeeds();
   });
+  // Whoever presses it all the same is led to the first box.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest('[data-needs][aria-disabled="true"]');
+    if (button) document.querySelector(button.dataset.needs)?.focus();
+  });
+  // A list that was read anew, or kept by the browser on the way back, has ticks of its own.
+  document.addEventListener("qd:main", drawNeeds);
+  addEventListener("pageshow", drawNeeds);
+  drawNeeds();
   document.addEventListener("input", (event) => {
     const wanted = event.target.dataset && event.target.dataset.confirm;
     if (!wanted) return;

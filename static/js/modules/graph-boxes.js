@@ -46,6 +46,39 @@ function cut(text, width, font) {
   return cuts.get(key);
 }
 
+const parted = new Map();
+
+// Where a name may go on in a second line: after a space or a mark that joins words, and between any two Han characters.
+const BREAK = /[\s\-_./:]|[\u3400-\u9fff]/;
+
+/** A name in one line where it fits `width` pixels, else in two; the second is cut where even that is too little. */
+function twoLines(text, width) {
+  const key = `${Math.round(width)}|${text}`;
+  if (!parted.has(key)) {
+    let at = 0;
+    if (widthOf(text, NAME) > width) {
+      for (let next = 1; next < text.length && widthOf(text.slice(0, next).trimEnd(), NAME) <= width; next += 1) {
+        if (BREAK.test(text[next - 1])) at = next;
+      }
+    }
+    if (parted.size > 20000) parted.clear();
+    parted.set(key, at ? [text.slice(0, at), cut(text.slice(at), width, NAME)] : [cut(text, width, NAME)]);
+  }
+  return parted.get(key);
+}
+
+/** Write the name and leave the line below its place: three lines stand closer than two. */
+function writeName(parts, text) {
+  const lines = twoLines(text, parts.box[0] - 48);
+  const two = lines.length === 2;
+  parts.name.replaceChildren(...lines.map((line, at) => {
+    const span = svg("tspan", { x: 38, y: two ? [14, 26.5][at] : 18.5 });
+    span.textContent = line;
+    return span;
+  }));
+  for (const part of [parts.line, parts.more]) part.setAttribute("y", two ? 39 : 34);
+}
+
 const kinds = new Map();
 
 function kindWidth(kind) {
@@ -96,7 +129,7 @@ export function fillBox(g, node, ticking = false) {
     g.setAttribute("class", `nd st-${node.status} ${kept}`);
     parts.use.setAttribute("href", `#m-${node.status}`);
   }
-  parts.name.textContent = cut(node.label || node.title, parts.box[0] - 48, NAME);
+  writeName(parts, node.label || node.title);
   parts.more.textContent = node.attempt > 1 ? `×${node.attempt}` : "";
   parts.title.textContent = `${node.title}\n${node.tool || KIND[node.kind] || node.kind}\n${STATUS[node.status]}${node.error ? ` · ${node.error}` : ""}`;
   g.setAttribute("aria-label", spoken(node));

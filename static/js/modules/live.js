@@ -55,6 +55,21 @@ async function load() {
   return null;
 }
 
+function brought(part) {
+  if (window.htmx) window.htmx.process(part);
+  document.dispatchEvent(new CustomEvent("qd:main"));
+}
+
+// What stands beside the main part and is of the same picture.
+function beside(page) {
+  for (const part of document.querySelectorAll("[data-beside]")) {
+    const newer = page.getElementById(part.id);
+    if (!newer || part.contains(document.activeElement)) continue;
+    part.replaceChildren(...newer.childNodes);
+    brought(part);
+  }
+}
+
 const timeOf = (page) => new Date(page.getElementById("live").dataset.at);
 
 async function refresh(main) {
@@ -65,7 +80,8 @@ async function refresh(main) {
     const fresh = page?.getElementById("main");
     if (!fresh || away() || (busy() && !listed)) return;
     if (!held(main, page, busy())) main.replaceChildren(...fresh.childNodes);
-    if (window.htmx) window.htmx.process(main);
+    beside(page);
+    brought(main);
     show("live", timeOf(page));
   } catch {
     show("lost");
@@ -79,7 +95,7 @@ async function showFresh() {
     const page = await load();
     if (!page?.getElementById("main")) return;
     bring(main, page);
-    if (window.htmx) window.htmx.process(main);
+    brought(main);
     pill.dataset.at = page.getElementById("live").dataset.at;
     show(main.dataset.refresh ? "live" : "still", timeOf(page));
   } catch {
