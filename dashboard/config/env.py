@@ -19,7 +19,40 @@ BASE_DIR = Path(__file__).resolve().parent.parent.parent
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 ROLES = {"owner": None, "web": "qd_web", "worker": "qd_worker"}
 
-env = environ.Env()
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+class Env(environ.Env):
+    """The environment, whose switches and numbers are refused by name when they are none."""
+
+    def bool(self, var: str, default: Any = environ.Env.NOTSET) -> bool:
+        """Return a switch; an empty one counts as not set. Raises ImproperlyConfigured for any other word.
+
+        A misspelt one would else be off without a word, and with it what it was to protect.
+        """
+        given = self.str(var, default="").strip()
+        if not given and default is not self.NOTSET:
+            return bool(default)
+        if (word := given.lower()) in (*_ON, *_OFF):
+            return word in _ON
+        raise ImproperlyConfigured(f"{var} is {given!r}; it is a switch: 1 or 0, true or false, yes or no, on or off.")
+
+    def int(self, var: str, default: Any = environ.Env.NOTSET) -> int:
+        """Return a whole number. Raises ImproperlyConfigured for what is none."""
+        return self._number(super().int, var, default, "a whole number")
+
+    def float(self, var: str, default: Any = environ.Env.NOTSET) -> float:
+        """Return a number. Raises ImproperlyConfigured for what is none."""
+        return self._number(super().float, var, default, "a number")
+
+    def _number(self, read: Any, var: str, default: Any, kind: str) -> Any:
+        try:
+            return read(var, default=default)
+        except ValueError as problem:
+            raise ImproperlyConfigured(f"{var} is {os.environ.get(var)!r}; it is {kind}.") from problem
+
+
+env = Env()
 
 
 def data_dir() -> Path:

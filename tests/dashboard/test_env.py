@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
@@ -176,3 +181,34 @@ def test_redis_without_its_packages_is_told_at_the_start(settings, monkeypatch):
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     assert check_redis() == []
+
+
+SWITCHES = ["DEBUG", "SECURE_COOKIES", "BEHIND_TLS_PROXY", "EMAIL_TLS", "LOG_JSON", "QUARTERDECK_POOL"]
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_a_switch_that_is_neither_on_nor_off_is_refused_by_name(monkeypatch, name):
+    for words, wanted in ((("1", "true", "Yes", " on "), True), (("0", "False", "no", "OFF", ""), False)):
+        for word in words:
+            monkeypatch.setenv(name, word)
+            assert env.env.bool(name, default=False) is wanted, word
+    for word in ("enabled", "maybe", "2", "ja"):
+        monkeypatch.setenv(name, word)
+        with pytest.raises(ImproperlyConfigured, match=f"{name} is '{word}'; it is a switch: 1 or 0"):
+            env.env.bool(name, default=False)
+
+
+def test_every_switch_of_the_settings_is_one_of_those_and_read_by_the_rule():
+    """A new switch is read by ``env.bool`` too, and stands in the list above."""
+    source = "".join((env.BASE_DIR / "dashboard" / "config" / name).read_text() for name in ("settings.py", "env.py"))
+    assert sorted(set(re.findall(r'env\.bool\("(\w+)"', source))) == sorted(SWITCHES)
+    table = re.findall(r"^\| `(\w+)` \| `0` \|", (env.BASE_DIR / "README.md").read_text(), re.MULTILINE)
+    assert set(SWITCHES) <= set(table), "README's switches"
+
+
+@pytest.mark.parametrize(("name", "word"), [("SECURE_COOKIES", "maybe"), ("EMAIL_PORT", "smtp"), ("LOG_JSON", "json")])
+def test_the_command_line_says_which_variable_is_wrong(name, word):
+    command = [sys.executable, "manage.py", "check"]
+    told = subprocess.run(command, cwd=env.BASE_DIR, env={**os.environ, name: word}, capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr.startswith(f"Configuration: {name} is '{word}'; it is a ")
