@@ -15,9 +15,9 @@ ROLES = (
     gettext_lazy("Looks at runs without reading their contents."),
     gettext_lazy("Decides approvals; reads what is to be decided."),
     gettext_lazy("Operates runs and steps, repairs."),
-    gettext_lazy("Everything but recording outcomes."),
-    gettext_lazy("Costs, budgets and the audit log."),
-    gettext_lazy("A program or its author: registers workflows and tools, submits tasks."),
+    gettext_lazy("Everything but recording outcomes and stopping the whole installation."),
+    gettext_lazy("Reads the audit log and the members; answers inputs asked of the role."),
+    gettext_lazy("A program or its author: registers workflows, submits tasks, asks for approvals of its own."),
     gettext_lazy("Records outcomes from evidence."),
 )
 VERBS = (

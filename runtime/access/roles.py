@@ -71,9 +71,9 @@ ROLES: dict[str, str] = {
     "viewer": "Looks at runs without reading their contents.",
     "approver": "Decides approvals; reads what is to be decided.",
     "oncall": "Operates runs and steps, repairs.",
-    "admin": "Everything but recording outcomes.",
-    "finance": "Costs, budgets and the audit log.",
-    "integrator": "A program or its author: registers workflows and tools, submits tasks.",
+    "admin": "Everything but recording outcomes and stopping the whole installation.",
+    "finance": "Reads the audit log and the members; answers inputs asked of the role.",
+    "integrator": "A program or its author: registers workflows, submits tasks, asks for approvals of its own.",
     "verifier": "Records outcomes from evidence.",
 }
 

@@ -12,6 +12,7 @@ from guardian.shortcuts import assign_perm
 from runtime.access import authorize, identity, may
 from runtime.access.authorize import may_which
 from runtime.access.roles import ROLES, verbs_of_role
+from runtime.kernel import seams
 from runtime.kernel.actor import Actor, engine
 from runtime.kernel.errors import BadInput, ConfigurationError, NotAuthenticated, PermissionDenied
 from runtime.models import ApiToken, Workflow
@@ -111,6 +112,28 @@ def test_an_object_permission_does_not_widen_a_narrowed_token(db, tenant, workfl
     assert may(identity.actor_for_token(token_of(owner).raw), "run.cancel", workflow)
     assert not may(identity.actor_for_token(token_of(owner, ["run.read"]).raw), "run.cancel", workflow)
     assert may(identity.actor_for_token(token_of(owner, ["run.cancel"]).raw), "run.cancel", workflow)
+
+
+# What a description's words promise; the longest that is there counts.
+PROMISES = {
+    "recording outcomes": "outcome.record", "records outcomes": "outcome.record",
+    "stopping the whole installation": "stop.global", "registers workflows": "workflow.register",
+    "tools": "tool.register", "submits tasks": "task.submit", "asks for approvals": "approval.ask",
+    "decides approvals": "approval.decide", "operates runs": "run.cancel", "steps": "step.rerun",
+    "repairs": "repair.work", "audit log": "audit.read", "members": "member.read", "answers inputs": "approval.answer",
+    "looks at runs": "run.read", "without reading their contents": "payload.read", "reads what": "payload.read",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_roles_description_names_no_verb_that_it_lacks(role):
+    text, verbs = ROLES[role].lower(), verbs_of_role(role)
+    named = {verb for words, verb in PROMISES.items() if words in text}
+    assert named, "say what the role does in words that this test knows"
+    lacking = {"payload.read"} if role == "viewer" else seams.known_verbs().keys() - verbs if role == "admin" else set()
+    assert named - verbs == lacking
+    for word in ("cost", "budget", "schedule", "trigger"):
+        assert word not in text, "that is not there yet"
 
 
 VERBS = frozenset().union(*map(verbs_of_role, ROLES))
