@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+import orjson
 from django.db.models import Q
 
 from approvals.asked import Asked
@@ -16,10 +17,10 @@ from approvals.groups import asked_besides, in_words, members_asked, named
 from approvals.verbs import ANSWER, DECIDE
 from runtime.access.authorize import may
 from runtime.access.identity import actor_in_tenant, role_in
-from runtime.access.roles import effective
+from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.access.verbs import TASK_SUBMIT
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import NotAuthenticated, NotFound, PermissionDenied
+from runtime.kernel.errors import BadInput, NotAuthenticated, NotFound, PermissionDenied
 from runtime.store import directory
 from runtime.store.tx import Tx
 
@@ -62,6 +63,31 @@ def _decides(tx: Tx, user_id: int | None, role: str, wanted: str) -> bool:
 def verb_for(kind: str) -> str:
     """Return which permission a request of this kind needs: an input is answered, all else decided."""
     return ANSWER if kind == "input" else DECIDE
+
+
+def roles_asked(tx: Tx, kind: str) -> dict[str, bool]:
+    """Return the roles of the transaction's tenant that may decide a request of this kind, and whether anybody has it.
+
+    A role counts whose verbs, or one of whose members' own extra verbs, carry it.
+    """
+    verb = verb_for(kind)
+    found = {role: False for role in ROLES if verb in verbs_of_role(role)}
+    for role, extra in tx.rows("held_roles"):
+        # Django leaves jsonb as text on its connections.
+        if verb in effective(role, orjson.loads(extra) if isinstance(extra, str | bytes) else extra):
+            found[role] = True
+    return found
+
+
+def check_asked(tx: Tx, kind: str, role: str) -> None:
+    """Raise BadInput, naming the roles that can, for a role in which nobody could decide a request of this kind."""
+    roles = roles_asked(tx, kind)
+    if roles.get(role):
+        return
+    held = ", ".join(sorted(name for name, somebody in roles.items() if somebody))
+    why = "Nobody here has it" if role in roles else f"It does not carry `{verb_for(kind)}`"
+    detail = f"The role {role} cannot be asked. {why}: the request would wait for nobody."
+    raise BadInput(detail, where="/role", remediation=f"Choose one of: {held or ADMIN}.")
 
 
 def may_decide(tx: Tx, actor: Actor, wanted: str, role: str | None, verb: str = DECIDE) -> bool:

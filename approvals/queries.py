@@ -15,7 +15,7 @@ from approvals.asked import Asked
 from approvals.diff import changes
 from approvals.law import RISKS, STATES
 from approvals.models import Decision, Request
-from approvals.people import ADMIN, Rights, approvals_given, deciders_of, role_of, voice_of
+from approvals.people import ADMIN, Rights, approvals_given, deciders_of, role_of, roles_asked, voice_of
 from approvals.quota import load_of
 from approvals.sorting import SORTS, ByDecision, Newest, paged
 from approvals.verbs import READ
@@ -344,3 +344,9 @@ __all__ = [
     "review_load",
     "wait_state",
 ]
+
+
+def roles_to_ask(*, actor: Actor, kind: str) -> list[str]:
+    """Return the roles in which somebody could decide a request of this kind. Verb ``approval.read``."""
+    with reading(actor, READ) as tx:
+        return sorted(role for role, somebody in roles_asked(tx, kind).items() if somebody)

@@ -12,7 +12,7 @@ from approvals.actions.handling import handle
 from approvals.asked import Asked
 from approvals.errors import NotUsable
 from approvals.groups import GROUP, MANAGER, check_group, members_asked, named
-from approvals.people import ADMIN, deciding_role, may_decide, role_of, verb_for
+from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, verb_for
 from approvals.terms import half_time
 from approvals.verbs import DECIDE
 from approvals.writing import tell
@@ -76,8 +76,8 @@ def escalate_request(
     """Ask the next rung of the request's ladder now, or ``role`` (by default an admin) when it has none left.
 
     ``role`` is a role, ``group:NAME``, or ``manager``: that of who has the request, else of who asked for it. It stays
-    pending with a new deadline; nobody holds it any more. Raises BadInput for whom nobody knows. Verb
-    ``approval.decide``, or the admin's role.
+    pending with a new deadline; nobody holds it any more. Raises BadInput for whom nobody knows, and for a role in
+    which nobody could decide it. Verb ``approval.decide``, or the admin's role.
     """
     authorize(actor, DECIDE)
     text = check_reason(reason, required=True)
@@ -108,6 +108,8 @@ def _check_rung(tx: Tx, asked: Asked, role: str) -> None:
     elif role not in ROLES:
         mend = f"Use {MANAGER}, {GROUP}:NAME, or one of: {', '.join(sorted(ROLES))}."
         raise BadInput(f"There is no role {role[:60]!r}.", where="/role", remediation=mend)
+    else:
+        check_asked(tx, asked.kind, role)
 
 
 def _manager(tx: Tx, asked: Asked) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy as _
 
 from approvals.groups import MANAGER, asked_of_group
 from dashboard.presenters.states import role_word
-from runtime.access.roles import ROLES
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import QuarterdeckError
 from runtime.kernel.unseen import escaped
@@ -79,11 +78,11 @@ class EscalateForm(forms.Form):
     role = forms.ChoiceField(label=_("Ask"), required=False, widget=forms.Select(attrs={"class": "in"}))
     reason = _reason()
 
-    def __init__(self, *args: Any, groups: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, roles: Iterable[str], groups: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        others = [(wanted, role_word(wanted)) for wanted in map(asked_of_group, groups)]
+        ranks = sorted(((name, role_word(name)) for name in roles), key=lambda pair: pair[1])
         manager = (MANAGER, _("the manager of who has it, else of who asked"))
-        ranks = [(name, role_word(name)) for name in sorted(ROLES)]
+        others = [(wanted, role_word(wanted)) for wanted in map(asked_of_group, groups)]
         self.fields["role"].choices = [("", _("whoever is next")), *ranks, manager, *others]  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from approvals.actions import handling, times
 from approvals.actions.propose import propose_edit
 from approvals.actions.revoke import revoke_grant
-from approvals.queries import get_request
+from approvals.queries import get_request, roles_to_ask
 from approvals.teams import list_groups
 from approvals.verbs import DECIDE
 from dashboard.forms import asks as ask_forms
@@ -111,7 +111,7 @@ def act(request: HttpRequest, actor: Actor, request_id: uuid.UUID, name: str) ->
     kind = KINDS[name]
     found = get_request(actor=actor, request_id=request_id)
     sent = request.POST if request.method == "POST" else None
-    form = kind.form(sent, initial=_initial(request, name, found), **_choices(actor, name))
+    form = kind.form(sent, initial=_initial(request, name, found), **_choices(actor, name, found["kind"]))
     shown = ask_forms.ShownForm(sent, initial={"revision": found["revision"]})
     problem: QuarterdeckError | None = None
     if sent is not None and not shown.is_valid():
@@ -155,10 +155,11 @@ def _initial(request: HttpRequest, name: str, found: dict[str, Any]) -> dict[str
     return {"node": call["node"], "arguments": ask_forms.pretty(call["arguments"]), **quoted}
 
 
-def _choices(actor: Actor, name: str) -> dict[str, Any]:
-    if name != "escalate" or not may(actor, v.MEMBER_READ):
+def _choices(actor: Actor, name: str, kind: str) -> dict[str, Any]:
+    if name != "escalate":
         return {}
-    return {"groups": [one["name"] for one in list_groups(actor=actor)]}
+    groups = [one["name"] for one in list_groups(actor=actor)] if may(actor, v.MEMBER_READ) else []
+    return {"roles": roles_to_ask(actor=actor, kind=kind), "groups": groups}
 
 
 def _words(name: str, data: dict[str, Any]) -> dict[str, Any]:

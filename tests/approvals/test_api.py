@@ -130,6 +130,8 @@ def test_what_else_is_done_with_a_request(office, asked):
     path = f"approvals/{edited['approval_id']}/"
     handed = approver.post(f"{path}delegate/", {"to": other.actor.name, "reason": "yours"}).json()
     assert handed["assignee"] == other.actor.label
+    refused = problem(other.post(f"{path}escalate/", {"reason": "above me", "role": "viewer"}), 400)
+    assert refused["where"] == "/role"
     escalated = other.post(f"{path}escalate/", {"reason": "above me"}).json()
     assert (escalated["role"], escalated["level"]) == ("admin", 1)
     admin = caller(office.tenant, "admin")

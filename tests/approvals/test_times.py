@@ -10,8 +10,10 @@ from approvals import duties
 from approvals.actions.times import escalate_request, extend_request
 from approvals.errors import HandedOver, NotUsable, TooLate
 from approvals.queries import get_request
+from runtime.access.identity import actor_in_tenant
+from runtime.actions.tenants import add_member, end_membership
 from runtime.kernel.errors import BadInput, PermissionDenied
-from runtime.queries.people import list_audit
+from runtime.queries.people import list_audit, list_members
 from tests.support.actors import member
 from tests.support.duties import expire_requests, remind
 from tests.support.engine import force_columns
@@ -117,6 +119,38 @@ def test_a_person_escalates_and_whoever_had_it_has_it_no_more(office):
 
 
 @pytest.mark.req("B6.4", "C5.6")
+@pytest.mark.req("A7.3")
+def test_a_request_is_escalated_only_to_a_role_in_which_somebody_could_decide_it(office):
+    """Else it would leave the inbox of who had it and come into nobody's."""
+    run_id = office.ask()
+    request = office.pending(run_id)
+    member(office.tenant, "viewer")
+    lacking = ("viewer", "verifier", "integrator", "finance", "oncall")
+    for role in lacking:
+        with pytest.raises(BadInput, match=f"The role {role} cannot be asked.* `approval.decide`") as refused:
+            escalate_request(actor=office.approver, request_id=request["id"], reason="x", role=role)
+        assert (refused.value.where, refused.value.http_status) == ("/role", 400)
+        assert "approver" in refused.value.remediation
+        assert not any(one in refused.value.remediation for one in lacking)
+    assert office.pending(run_id)["level"] == 0
+    add_member(actor=office.admin, username=office.oncall.name, role="oncall", extra_verbs=["approval.decide"])
+    answer = escalate_request(actor=office.approver, request_id=request["id"], reason="x", role="oncall")
+    assert (answer["role"], answer["level"]) == ("oncall", 1)
+    widened = actor_in_tenant(office.tenant.id, office.oncall.user_id)
+    assert office.decide(office.pending(run_id), actor=widened)["state"] == "approved"
+
+
+def test_a_role_that_nobody_has_is_not_asked(office):
+    run_id = office.ask(role="admin")
+    request = office.pending(run_id)
+    for one in list_members(actor=office.admin):
+        if one["role"] == "approver":
+            end_membership(actor=office.admin, membership_id=one["id"])
+    with pytest.raises(BadInput, match=r"The role approver cannot be asked\. Nobody here has it"):
+        escalate_request(actor=office.admin, request_id=request["id"], reason="x", role="approver")
+    assert office.pending(run_id)["level"] == 0
+
+
 def test_voices_from_before_an_escalation_count_where_they_may_still_decide(office):
     """Under the new rule an approver has no say; an admin who spoke before has. Pages and answers count alike."""
     admins = [member(office.tenant, "admin") for _ in range(2)]

@@ -94,6 +94,17 @@ def test_each_act_asks_first_and_says_what_it_did(office, approver, name, form, 
     assert told in answer.content.decode()
 
 
+def test_escalating_offers_the_roles_that_could_decide_by_their_words(office, approver):
+    request = office.pending(office.ask())
+    address = f"/inbox/{request['id']}/acts/escalate/"
+    page = approver.get(address)
+    offered = re.findall(r'<option value="(\w*)"[^>]*>([^<]+)<', page)
+    assert offered == [("", "whoever is next"), ("admin", "Administrator"), ("approver", "Approver")]
+    sent = {**approver.form(page), "role": "viewer", "reason": "x"}
+    approver.post(address, sent, 400)
+    assert get_request(actor=office.admin, request_id=request["id"])["level"] == 0
+
+
 def test_an_act_on_what_somebody_changed_meanwhile_is_refused(office, approver):
     """A stale dialog does nothing: it was asked about another state of the request."""
     request = office.pending(office.ask())

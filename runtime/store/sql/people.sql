@@ -108,3 +108,8 @@ SELECT settings FROM qd_tenant WHERE id = %s FOR NO KEY UPDATE;
 
 -- name: put_settings
 UPDATE qd_tenant SET settings = %s::jsonb WHERE id = %s;
+
+-- name: held_roles
+-- Which roles somebody has, with the verbs that they have beside it.
+SELECT DISTINCT m.role, m.extra_verbs FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+WHERE m.ended_at IS NULL AND u.is_active;
