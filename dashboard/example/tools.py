@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dashboard.example.shop import RECEIPT
+
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 200}
 _MONEY = {"type": "string", "pattern": "^[0-9]{1,9}(\\.[0-9]{1,2})?$"}
 
@@ -40,7 +42,9 @@ def contracts(port: int, version: int) -> list[dict[str, Any]]:
             "version": version,
             "description": description,
             "adapter": "http",
-            "config": {"method": method, "url": f"http://{host}{path}"},
+            "config": {
+                "method": method, "url": f"http://{host}{path}", **({"reference_header": RECEIPT} if writes else {}),
+            },
             "targets": [host],
             "input_schema": arguments,
             "side_effect": "read",
@@ -49,7 +53,7 @@ def contracts(port: int, version: int) -> list[dict[str, Any]]:
             "owner": "acme shop",
             **({"idempotency": "key"} if writes else {}),
             **more,
-        }
+        }  # fmt: skip
 
     refund_id = _object({"refund_id": _TEXT})
     return [

@@ -289,7 +289,12 @@ def _effect(facts: Facts) -> Answer:
         "void": (NO, _("No: the intent was given up before sending.")),
         "refused": (NO, _("No: the other side refused it.")),
         "absent": (NO, _("No: the other side was asked and has no record of it.")),
-        "succeeded": (YES, _("Yes, confirmed: %(ref)s.") % {"ref": last["external_ref"] or _("without a reference")}),
+        "succeeded": (
+            YES,
+            _("Yes, confirmed: %(ref)s.") % {"ref": last["external_ref"]}
+            if last["external_ref"]
+            else _("Yes, confirmed; the answer named no reference of its own."),
+        ),
         "compensating": (YES, _("It had one, and that is being undone.")),
         "compensated": (YES, _("It had one, and that was undone.")),
     }

@@ -62,6 +62,23 @@ def test_no_success_is_shown_while_an_effect_is_open(made: Scene, admin: Reader)
     assert state_in_list(admin.get("/runs/"), run_id) == state_in_head(page)
 
 
+def test_an_effect_that_was_answered_shows_its_receipt_beside_its_fact(made: Scene, admin: Reader):
+    engine = made.engine
+    run_id = engine.submit({"format": "quarterdeck/1", "name": "paid", "nodes": [node("only")]}, {})
+    (claimed,) = [one for one in engine.claim() if one.run_id == run_id]
+    send(engine, claimed, "refund:paid", recovery="query")
+    answered = {"operation_status": "succeeded", "external_ref": "R-000027"}
+    engine.report(claimed, "succeeded", {"refund_id": "R-000027"}, **answered)
+    page = admin.get(f"/runs/{run_id}/operations/")
+    outside = [" ".join(one.split()) for one in re.findall(r'<div class="ext">(.*?)</div>', page, re.DOTALL)]
+    assert outside[0] == "done"
+    assert outside[1].startswith("answered ")
+    assert "R-000027" in outside[2]
+    assert "is asked before a repeat" not in "".join(outside), "that is the contract's word, and no fact outside"
+    assert "After a doubt: is asked before a repeat" in page
+    assert "Yes, confirmed: R-000027." in admin.get(f"/runs/{run_id}/why/?step=only")
+
+
 @pytest.mark.req("C5.5")
 @pytest.mark.parametrize(
     ("outcome", "status", "sentence"),

@@ -19,6 +19,7 @@ from dashboard.example.seed import Seed
 from repair.runbooks import list_runbooks
 from runtime.queries.alerts import list_alerts
 from runtime.queries.people import list_workers
+from runtime.queries.run_parts import list_operations
 from runtime.queries.tasks import read_outcome
 from runtime.store import directory
 from tests.support import invariants
@@ -92,6 +93,10 @@ def test_a_refund_end_to_end(shop, acme):
     assert ends(acme, exact) == "completed"
     assert list_requests(actor=acme.admin, state=None, run_id=exact).items == []
     assert shop.refunds("T-1") == ["100.00"]
+    receipts = {one["tool"].split("@")[0]: one for one in list_operations(actor=acme.admin, run_id=exact)}
+    refund = shop.ask("/refunds?order_id=T-1")["items"][0]
+    assert receipts["shop.refund"]["external_ref"] == refund["refund_id"], "the number that the shop's books have"
+    assert receipts["shop.mail"]["external_ref"].startswith("M-")
     outcome = read_outcome(actor=acme.admin, task_id=task_of(acme, exact))
     assert (outcome["outcome"]["verdict"], outcome["outcome"]["verifier"]) == ("achieved", "refund_in_books@1")
     assert outcome["evidence"][0]["content"]["status"] == "paid"

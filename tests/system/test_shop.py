@@ -16,6 +16,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from dashboard.example.shop import RECEIPT
+from dashboard.example.tools import contracts
 from tests.support.shop import Shop
 from tests.support.workers import until
 
@@ -53,6 +55,19 @@ def test_it_pays_once_per_key_unless_told_not_to_look(shop, order):
     shop.tell("refund", order, deduplicate=False)
     refund(shop, order)
     assert shop.counts()[f"refunds:{order}"] == 2
+
+
+def test_what_it_did_has_its_number_in_the_head_of_the_answer(shop, order):
+    body = json.dumps({"order_id": order, "amount": "10.00"}).encode()
+    asked = Request(f"{shop.url}/refunds", data=body, headers={"Idempotency-Key": f"key-{order}"})
+    with urlopen(asked, timeout=10) as answer:
+        assert answer.headers[RECEIPT] == json.load(answer)["refund_id"]
+    with urlopen(f"{shop.url}/refunds?key=key-{order}", timeout=10) as answer:
+        assert RECEIPT not in answer.headers, "a question does nothing"
+    writing = [
+        one["config"].get("reference_header") for one in contracts(shop.port, 1) if one["side_effect"] == "write"
+    ]
+    assert set(writing) == {RECEIPT}
 
 
 @pytest.mark.parametrize(("when", "effects"), [("before", 0), ("after", 1)])

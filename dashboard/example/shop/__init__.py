@@ -8,3 +8,5 @@ order id it never heard of is an order all the same.
 
 Beyond that it does, call by call, what it is told at ``/control/`` (``manners.py`` says what).
 """
+
+RECEIPT = "X-Receipt"  # the header with the number that the books have for what was done

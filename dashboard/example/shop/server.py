@@ -12,10 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from dashboard.example.shop import RECEIPT
 from dashboard.example.shop.books import KINDS, Books, Refusal
 from dashboard.example.shop.manners import Manner, Rules
 
 SLOW_SECONDS = 3.0
+WRITES = ("refund", "undo", "finish", "mail", "pickup")
 _CALLBACK_TIMEOUT_S = 5.0
 
 
@@ -89,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         if manner.after == "garbage":
             self._answer(200, raw=b"<html>it works</html>")
         else:
-            self._answer(200, value)
+            self._answer(200, value, receipt=_receipt(value) if to in WRITES else None)
 
     def _subject(self, path: list[str], query: dict[str, str], body: dict[str, Any]) -> str:
         """Return the order a call is about, however it names it; an empty text when none is known."""
@@ -200,7 +202,13 @@ class Handler(BaseHTTPRequestHandler):
             return  # it is gone already
 
     def _answer(
-        self, status: int, value: Any = None, *, raw: bytes | None = None, retry_after: float | None = None
+        self,
+        status: int,
+        value: Any = None,
+        *,
+        raw: bytes | None = None,
+        retry_after: float | None = None,
+        receipt: str | None = None,
     ) -> None:
         data = raw if raw is not None else json.dumps(value).encode()
         self.send_response(status)
@@ -208,12 +216,19 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(data)))
         if retry_after is not None:
             self.send_header("retry-after", f"{retry_after:g}")
+        if receipt is not None:
+            self.send_header(RECEIPT, receipt)
         self.end_headers()
         self.wfile.write(data)
 
 
 def _nothing() -> None:
     """There is nothing to wait for."""
+
+
+def _receipt(value: dict[str, Any]) -> str:
+    """Return under which number the shop's books have what was done."""
+    return str(next(value[name] for name in ("refund_id", "mail_id", "pickup_id") if name in value))
 
 
 def _number(text: str | None) -> int | None:
