@@ -50,8 +50,8 @@ class LimitForm(forms.Form):
         widget=forms.NumberInput(attrs={"class": "in", "inputmode": "decimal", "step": "any"}),
     )  # fmt: skip
     reason = forms.CharField(
-        label=gettext_lazy("Reason"), max_length=2000, widget=forms.Textarea(attrs={"class": "in", "rows": 2}),
-        error_messages={"required": gettext_lazy("Say why, in one sentence.")},
+        label=gettext_lazy("Reason"), max_length=2000, required=False,
+        widget=forms.Textarea(attrs={"class": "in", "rows": 2}),
     )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from runtime.access.authorize import may
 from runtime.actions.limits import close_breaker, open_breaker, remove_limit, set_limit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, PermissionDenied, QuarterdeckError, Stale
-from runtime.kernel.unseen import is_blank
 from runtime.queries.limits import MOST_BREAKERS, MOST_LIMITS, list_breakers, list_held_by_own, list_limits
 
 _REFUSALS = (BadInput, PermissionDenied, Stale)
@@ -42,6 +41,10 @@ def limits(request: HttpRequest, actor: Actor) -> HttpResponse:
             typed["version"] = str(problem.extra["current_version"])
             form = LimitForm(typed)
         return _show(request, actor, form=form, problem=problem)
+    if "warning" in answer:
+        kept = _("Set, but nothing is registered as %(name)s: nothing that runs today is limited. Look at the name.")
+        messages.warning(request, kept % {"name": answer["name"]}, extra_tags="hold")
+        return HttpResponseRedirect(reverse("limits"))
     text = _("Set as version %(n)d. It holds from the next start on; what runs goes on to its end.")
     messages.success(request, text % {"n": answer["version"]}, extra_tags="succeeded")
     return HttpResponseRedirect(reverse("limits"))
@@ -51,7 +54,7 @@ def limits(request: HttpRequest, actor: Actor) -> HttpResponse:
 def lift(request: HttpRequest, actor: Actor, limit_id: uuid.UUID) -> HttpResponse:
     """Take a limit away: what it held back goes on within a second."""
     try:
-        version, reason = _shown(request), _reason(request)
+        version, reason = _shown(request), request.POST.get("reason", "")
         remove_limit(actor=actor, limit_id=limit_id, reason=reason, expected_version=version)
     except _REFUSALS as problem:
         return _show(request, actor, problem=problem)
@@ -86,13 +89,6 @@ def _shown(request: HttpRequest) -> int:
         mend = _("Load the page again and repeat the act.")
         raise BadInput(_("The form does not say which version it was shown."), where="/version", remediation=mend)
     return int(value)
-
-
-def _reason(request: HttpRequest) -> str:
-    text = request.POST.get("reason", "").strip()
-    if is_blank(text):
-        raise BadInput(_("A reason is required."), where="/reason", remediation=_("Say why, in one sentence."))
-    return text
 
 
 def _show(

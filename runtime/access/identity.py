@@ -165,7 +165,8 @@ def insert_token(
     from runtime.models import ApiToken
 
     if not 0 < days <= MAX_DAYS:
-        raise BadInput(f"A token lives up to {MAX_DAYS} days.", where="/days", remediation="Choose fewer days.")
+        mend = "Choose fewer days." if days > MAX_DAYS else "Choose more than 0 days."
+        raise BadInput(f"A token lives for more than 0 and up to {MAX_DAYS} days.", where="/days", remediation=mend)
     raw = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken(
         id=token_id or uuid7(),

@@ -14,7 +14,7 @@ import orjson
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.actions.base import LOCK_TIMEOUT_MS, WORK_CHANNEL, check_reason
-from runtime.actions.stops import check_operator
+from runtime.actions.stops import check_operator, is_known
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.conf import conf
@@ -45,8 +45,9 @@ def set_limit(
 
     ``scope`` is tool (``name``, or ``name@version``), workflow, tenant, or global for the whole installation.
     ``expected_version`` is the one that was shown, 0 where none stood; None compares nothing. Returns {limit_id, scope,
-    name, most, calls, per_s, reason, set_by, set_at, version}. Raises BadInput, PermissionDenied, Stale with what
-    stands (``current``, null: none). Verb ``limit.set``; a global one is the business of the installation's operators.
+    name, most, calls, per_s, reason, set_by, set_at, version}, and ``warning`` when nothing of that name is registered
+    yet. Raises BadInput, PermissionDenied, Stale with what stands (``current``, null: none). Verb ``limit.set``; a
+    global one is the business of the installation's operators.
     """
     authorize(actor, v.LIMIT_SET)
     text = check_reason(reason)
@@ -70,7 +71,9 @@ def set_limit(
         details = {"scope": scope, "name": name, "most": most, "calls": calls, "per_s": per_s}
         was = {"before": {field: before[field] for field in _BOUNDS}} if before else {}
         _record(tx, actor, v.LIMIT_SET, "limit", row[0], "set", text, {**details, "version": row[2], **was})
-    told = {"reason": text, "set_by": actor.label, "set_at": row[1], "version": row[2]}
+        known = is_known(tx, scope, name)
+    warning = {} if known else {"warning": f"No {scope} {name!r} is registered: nothing that runs today is limited."}
+    told = {**warning, "reason": text, "set_by": actor.label, "set_at": row[1], "version": row[2]}
     return {"limit_id": str(row[0]), **details, **told}
 
 

@@ -68,7 +68,7 @@ def set_stop(
                 _lift(tx, actor, one, text)
         else:
             made = {"stop_id": str(same["id"]), "set_at": same["set_at"], "until": same["until"], "replayed": True}
-        known = _is_known(tx, scope, name)
+        known = is_known(tx, scope, name)
     warning = {} if known else {"warning": f"No {scope} {name!r} is registered: nothing that runs today is stopped."}
     return {**warning, "scope": scope, "name": name, "reason": text, "set_by": actor.label, **made}
 
@@ -166,7 +166,8 @@ def _lift(tx: Tx, actor: Actor, stop: dict[str, Any], text: str) -> None:
         _record(tx, actor, v.STOP_LIFT, stop["id"], "lifted", text, stop["scope"], stop["name"], None)
 
 
-def _is_known(tx: Tx, scope: str, name: str) -> bool:
+def is_known(tx: Tx, scope: str, name: str) -> bool:
+    """Return whether what a stop or a limit names is registered in the transaction's tenant."""
     if scope not in ("tool", "workflow"):
         return True
     bare, _, number = name.partition("@")

@@ -62,10 +62,13 @@ def tenant_by_slug(slug: str | None, *, using: str = "default") -> directory.Ten
         return wanted[0]
     if slug:
         raise NotFound(f"There is no tenant {slug!r}.", remediation="Create it: `manage.py tenant create SLUG`.")
+    if not tenants:
+        mend = "Make one: `manage.py tenant create SLUG`, then `manage.py tenant member USER --role admin`."
+        raise NotFound("There is no tenant yet.", where="--tenant", remediation=mend)
     raise BadInput(
         "Which tenant is meant is not clear.",
         where="--tenant",
-        remediation=f"Name one of: {', '.join(one.slug for one in tenants) or 'none is there'}.",
+        remediation=f"Name one of: {', '.join(one.slug for one in tenants)}.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import parse_strict
 from runtime.kernel.errors import BadInput, PayloadTooLarge, QuarterdeckError, Unavailable
 from runtime.kernel.ids import parse_uuid
+from runtime.queries.base import Page
 
 _REFERENCE = re.compile(r"([a-z][a-z0-9_.-]{0,180})@([1-9][0-9]{0,8})")
 # The database is not there, or what a migration would have made in it is not.
@@ -38,6 +40,16 @@ def service_actor(tenant: str | None) -> Actor:
     """
     row = tenant_by_slug(tenant)
     return Actor(kind="service", name="cli", tenant_id=row.id, verbs=verbs_of_role("admin"))
+
+
+def every(read: Callable[..., Page], **asked: Any) -> Iterator[Any]:
+    """Yield the items of all pages of a list; ``read`` takes ``cursor`` beside what is asked."""
+    cursor = None
+    while True:
+        page = read(cursor=cursor, **asked)
+        yield from page.items
+        if (cursor := page.next) is None:
+            return
 
 
 def read_file(name: str, *, limit: int) -> bytes:
@@ -89,12 +101,16 @@ class Act(BaseCommand):
     requires_system_checks: list[str] = []
 
     def act(self, options: dict[str, Any]) -> Any:
-        """Do the work and return what to print; None prints nothing."""
+        """Do the work and return what to print, an iterator for the items of a list; None prints nothing."""
         raise NotImplementedError
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             answer = self.act(options)
+            if isinstance(answer, Iterator):
+                for item in answer:
+                    self.show(item)
+                answer = None
         except QuarterdeckError as problem:
             self.refuse(problem)
         except (DatabaseError, psycopg.Error) as problem:
@@ -121,4 +137,4 @@ def _dump(value: Any, *, pretty: bool = True) -> str:
     return orjson.dumps(value, default=str, option=option).decode()
 
 
-__all__ = ["Act", "CommandError", "identity", "read_file", "read_json", "reference", "service_actor"]
+__all__ = ["Act", "CommandError", "every", "identity", "read_file", "read_json", "reference", "service_actor"]

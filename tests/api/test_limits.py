@@ -179,6 +179,7 @@ def test_the_command_line_does_the_same(admin):
         return [json.loads(line) for line in out.getvalue().splitlines() if line]
 
     (made,) = run("set", "global", "--most", "500", "--reason", "small machine")
+    assert "warning" not in made
     assert [one["scope"] for one in run("list")] == ["global"]
     assert run("remove", made["limit_id"])[0]["removed"] is True
     assert run("policy", "--regions", "eu,us", "--scopes", "any") == [{"data_regions": ["eu", "us"], "scopes": None}]
@@ -194,6 +195,10 @@ def test_the_command_line_lists_the_breakers_it_opens_and_closes_by_id(admin):
 
     run("set", "tenant", "--most", "500")
     assert run("breakers") == []
+    for kind, name in (("tool", "core.ehco"), ("workflow", "refnud")):
+        wanted = f"No {kind} '{name}' is registered: nothing that runs today is limited."
+        assert run("set", kind, name, "--most", "3")[0]["warning"] == wanted
+        assert admin.post("limits/", {"scope": kind, "name": name, "most": 4}).json()["warning"] == wanted
     with tenant_tx(admin.tenant.id) as tx:
         Breaker.objects.create(
             tenant=admin.tenant, tool="core.echo@1", error_class="timeout", failures=3, last_failure_at=tx.now()
@@ -202,6 +207,7 @@ def test_the_command_line_lists_the_breakers_it_opens_and_closes_by_id(admin):
     assert (listed["tool"], listed["error_class"], listed["state"]) == ("core.echo@1", "timeout", "closed")
     assert run("open", listed["id"], "--reason", "it answers rubbish")[0]["opened"] is True
     assert [one["state"] for one in run("breakers")] == ["open"]
+    assert sorted(one["scope"] for one in run("list")) == ["tenant", "tool", "workflow"], "limits alone"
     assert run("close", listed["id"], "--reason", "it is well")[0]["closed"] is True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -41,8 +42,18 @@ def breaker(made: Scene) -> dict[str, Any]:
     return found
 
 
+def test_a_limit_needs_no_reason_and_a_name_that_nobody_registered_is_told(made, admin: Reader):
+    """As the command and the API have it: one rule for all three."""
+    nobodys = {**SET, "name": "core.ehco", "reason": ""}
+    page = admin.post("/limits/", nobodys, follow=True, status=200).content.decode()
+    assert "Set, but nothing is registered as core.ehco: nothing that runs today is limited." in unescape(page)
+    admin.post(f"/limits/{standing(made)['id']}/lift/", {"version": "1"})
+    assert list_limits(actor=made.engine.actor) == []
+    page = admin.post("/limits/", SET, follow=True, status=200).content.decode()
+    assert "Set as version" in page
+
+
 def test_a_limit_is_set_raised_and_lifted_with_reasons(made, admin: Reader):
-    admin.post("/limits/", {**SET, "reason": ""}, 400)
     admin.post("/limits/", SET)
     page = admin.get("/limits/?scope=tool&name=core.echo")
     assert "the shop is small" in page
@@ -52,7 +63,6 @@ def test_a_limit_is_set_raised_and_lifted_with_reasons(made, admin: Reader):
     assert shown.group(1) == "1"
     admin.post("/limits/", {**SET, "most": "40", "version": shown.group(1), "reason": "it grew"})
     assert (standing(made)["most"], standing(made)["version"]) == (40, 2)
-    admin.post(f"/limits/{standing(made)['id']}/lift/", {"version": "2", "reason": ""}, 400)
     admin.post(f"/limits/{standing(made)['id']}/lift/", {"version": "2", "reason": "it is large now"})
     assert list_limits(actor=made.engine.actor) == []
     with tenant_tx(made.tenant.id):

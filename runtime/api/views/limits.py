@@ -68,7 +68,8 @@ _LIMIT = shape(
     }
 )
 _SET = shape(
-    {"limit_id": ID, "scope": TEXT, "name": TEXT, "most": maybe(COUNT), "calls": maybe(COUNT), "version": COUNT}
+    {"limit_id": ID, "scope": TEXT, "name": TEXT, "most": maybe(COUNT), "calls": maybe(COUNT), "version": COUNT},
+    {"warning": {**TEXT, "description": "Nothing of that name is registered."}},
 )
 _BREAKER = shape(
     {

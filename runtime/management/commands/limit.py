@@ -27,7 +27,7 @@ class Command(Act):
         one.add_argument("--calls", type=int, help="calls that start in each --per-s seconds")
         one.add_argument("--per-s", type=float)
         one.add_argument("--reason", default="")
-        two = acts.add_parser("list", help="list limits and breakers")
+        two = acts.add_parser("list", help="list limits; `breakers` lists the breakers")
         eight = acts.add_parser("classes", help="list the classes of work, what waits of each, and what waits too long")
         seven = acts.add_parser("breakers", help="list breakers with their ids, those that hold calls back first")
         three = acts.add_parser("remove", help="take a limit away")
@@ -53,10 +53,7 @@ class Command(Act):
         # Whoever runs manage.py runs the installation.
         actor = Actor(actor.kind, actor.name, actor.tenant_id, actor.verbs | {v.STOP_GLOBAL})
         if options["act"] in ("list", "breakers"):
-            limits = list_limits(actor=actor) if options["act"] == "list" else []
-            for row in [*limits, *list_breakers(actor=actor)]:
-                self.show(row)
-            return None
+            return iter(list_limits(actor=actor) if options["act"] == "list" else list_breakers(actor=actor))
         if options["act"] == "classes":
             return list_classes(actor=actor)
         if options["act"] == "remove":

@@ -27,6 +27,6 @@ class Command(Act):
     def act(self, options: dict[str, Any]) -> Any:
         actor = service_actor(options["tenant"])
         if options["verb"] == "list":
-            return list_quarantined(actor=actor, state=options["state"])
+            return iter(list_quarantined(actor=actor, state=options["state"]))
         act = replay_message if options["verb"] == "replay" else discard_message
         return act(actor=actor, message_id=identity(options["id"]), reason=options["reason"])

@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from runtime.actions.submit import SubmitRequest, submit_task
 from runtime.kernel.conf import conf
+from runtime.kernel.errors import NotFound
 from runtime.machine.law import RUN_ENDED
 from runtime.management.cli import Act, read_json, service_actor
 from runtime.queries.runs import read_run
@@ -39,7 +40,12 @@ class Command(Act):
             request_key=options["request_key"],
             name=options["name"],
         )
-        accepted = submit_task(actor=actor, request=request)
+        try:
+            accepted = submit_task(actor=actor, request=request)
+        except NotFound as problem:
+            if problem.where == "/workflow":
+                problem.remediation = "`manage.py workflow list` lists the registered ones."
+            raise
         answer = {"task_id": accepted.task_id, "run_id": accepted.run_id, "status": "accepted"}
         if not options["wait"]:
             return {**answer, "replayed": accepted.replayed}

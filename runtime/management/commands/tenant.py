@@ -1,7 +1,8 @@
-"""`manage.py tenant create SLUG`, `member USER --role ROLE`, `settings`, `set KEY VALUE`, `unset KEY`."""
+"""`manage.py tenant list`, `create SLUG`, `member USER --role ROLE`, `settings`, `set KEY VALUE`, `unset KEY`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -13,6 +14,7 @@ from runtime.kernel.errors import BadInput
 from runtime.management.cli import Act, service_actor
 from runtime.management.example import keep_builtin_samples, register_builtin_tools
 from runtime.queries.settings import list_settings
+from runtime.store.directory import all_tenants
 
 
 class Command(Act):
@@ -23,6 +25,7 @@ class Command(Act):
         one = acts.add_parser("create", help="make a tenant with the built-in tools")
         one.add_argument("slug")
         one.add_argument("--name", default="", help="the tenant's name")
+        acts.add_parser("list", help="list the tenants by slug")
         two = acts.add_parser("member", help="give an existing user a role in a tenant, or another role")
         two.add_argument("user")
         two.add_argument("--role", choices=sorted(ROLES), help="the role")
@@ -43,13 +46,13 @@ class Command(Act):
             register_builtin_tools(service_actor(options["slug"]))
             keep_builtin_samples(service_actor(options["slug"]))
             return answer
+        if options["act"] == "list":
+            return map(asdict, all_tenants())
         if options["act"] == "member":
             return self._member(options)
         actor = service_actor(options["tenant"])
         if options["act"] == "settings":
-            for row in list_settings(actor=actor):
-                self.show(row)
-            return None
+            return iter(list_settings(actor=actor))
         value = options["value"] if options["act"] == "set" else None
         return set_setting(actor=actor, key=options["key"], value=value, reason=options["reason"])
 

@@ -1,4 +1,4 @@
-"""`manage.py tool register|retire|samples`: tool versions, and the recordings of what they answer."""
+"""`manage.py tool list|register|retire|samples`: tool versions, and the recordings of what they answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from django.core.management.base import CommandParser
 from runtime.actions.retiring import retire_tool
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput
-from runtime.management.cli import Act, read_json, reference, service_actor
+from runtime.management.cli import Act, every, read_json, reference, service_actor
+from runtime.queries.definitions import list_tools
 from runtime.queries.samples import read_samples
 from runtime.tools.contract import MAX_CONTRACT_BYTES
 from runtime.tools.recordings import MAX_RECORDING_BYTES
@@ -18,7 +19,7 @@ from runtime.tools.samples import MOST_AT_ONCE, add_samples, check_samples, sign
 
 
 class Command(Act):
-    help = "Register an immutable version of a tool from its contract, retire one, keep and sign its samples."
+    help = "Register an immutable version of a tool, retire one, list them, keep and sign a version's samples."
 
     def add_arguments(self, parser: CommandParser) -> None:
         acts = parser.add_subparsers(dest="act", required=True)
@@ -33,13 +34,16 @@ class Command(Act):
         three.add_argument("file", nargs="?", help='add: {"samples": […]} as JSON; - reads stdin')
         three.add_argument("--reason", default="", help="sign: why, for the audit")
         three.add_argument("--from", dest="taken_from", type=int, help="sign: a version to take recordings over from")
-        for each in (one, two, three):
+        four = acts.add_parser("list", help="list every version of every tool with its contract")
+        for each in (one, two, three, four):
             each.add_argument("--tenant", help="slug of the tenant (the only one, or acme)")
 
     def act(self, options: dict[str, Any]) -> Any:
         actor = service_actor(options["tenant"])
         if options["act"] == "samples":
             return _samples(actor, options)
+        if options["act"] == "list":
+            return every(list_tools, actor=actor)
         if options["act"] == "retire":
             name, version = reference(options["reference"], "shop.pay_back@1")
             return retire_tool(actor=actor, name=name, version=version, reason=options["reason"])
