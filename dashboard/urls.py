@@ -42,6 +42,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="now"), name="home"),
     path("sign-in/", session.sign_in, name="sign-in"),
     path("sign-out/", session.sign_out, name="sign-out"),
+    path("password/", session.password, name="password"),
     path("preferences/", session.preferences, name="preferences"),
     path("now/", now.now, name="now"),
     path("search/", search.jump, name="search"),

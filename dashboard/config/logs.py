@@ -51,5 +51,15 @@ def configure(options: dict[str, Any]) -> None:
     for name in ("django", "django.server"):
         logging.getLogger(name).handlers.clear()
     # Chatter of libraries that says nothing to an operator.
-    for name in ("asyncio", "urllib3", "httpx", "httpcore", "mcp", "daphne", "django-q", "axes", "django.channels.server"):
+    for name in (
+        "asyncio",
+        "urllib3",
+        "httpx",
+        "httpcore",
+        "mcp",
+        "daphne",
+        "django-q",
+        "axes",
+        "django.channels.server",
+    ):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.utils.translation import gettext_lazy as _
 
 
@@ -35,3 +35,12 @@ class SignInForm(AuthenticationForm):
         if "\x00" in name:
             raise self.get_invalid_login_error()
         return name
+
+
+class OwnPasswordForm(PasswordChangeForm):
+    """The old password, and twice the new one, judged by AUTH_PASSWORD_VALIDATORS; words of Django's own catalog."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs.update({"class": "in"})

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import login, logout
+from django.contrib import messages
+from django.contrib.auth import login, logout, update_session_auth_hash
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.forms.session import SignInForm
-from dashboard.pages.console import TENANT, local_path
+from dashboard.forms.session import OwnPasswordForm, SignInForm
+from dashboard.pages.console import TENANT, local_path, page, show
 from dashboard.pages.middleware import THEME_COOKIE, THEMES, ZONE_COOKIE, zone_of
 from dashboard.pages.rendering import render
+from runtime.actions.passwords import change_own_password, record_refused_password
+from runtime.kernel.actor import Actor
 from runtime.store import directory
 
 YEAR = 365 * 24 * 3600
@@ -64,6 +68,24 @@ def preferences(request: HttpRequest) -> HttpResponse:
         if pk is not None and any(one.slug == tenant for one in directory.memberships_of(pk)):
             request.session[TENANT] = tenant
     return response
+
+
+@sensitive_post_parameters()
+@never_cache
+@page(section="password", methods=("GET", "HEAD", "POST"))
+def password(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Change one's own password: this session goes on, all others of the same person end."""
+    sent = request.POST if request.method == "POST" else None
+    form = OwnPasswordForm(request.user, sent)
+    if sent is not None and form.is_valid():
+        change_own_password(actor=actor, user=request.user, password=form.cleaned_data["new_password1"])
+        update_session_auth_hash(request, request.user)
+        messages.success(request, _("Your password was changed. Your other sessions ended."), extra_tags="succeeded")
+        return HttpResponseRedirect(reverse("password"))
+    if sent is not None:
+        record_refused_password(actor=actor, username=actor.name)
+    context = {"crumbs": [(_("Your password"), None)], "form": form}
+    return show(request, "pages/password.html", context, status=200 if sent is None else 400)
 
 
 def _keep(response: HttpResponse, name: str, value: Any) -> None:

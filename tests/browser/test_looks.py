@@ -93,6 +93,7 @@ def pages(made: Scene) -> list[str]:
         "/members/",
         "/members/groups/",
         "/tokens/",
+        "/password/",
         "/policy/",
         "/webhooks/",
         "/stops/",
