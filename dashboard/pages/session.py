@@ -79,7 +79,7 @@ def password(request: HttpRequest, actor: Actor) -> HttpResponse:
     form = OwnPasswordForm(request.user, sent)
     if sent is not None and form.is_valid():
         change_own_password(actor=actor, user=request.user, password=form.cleaned_data["new_password1"])
-        update_session_auth_hash(request, request.user)
+        update_session_auth_hash(request, request.user)  # type: ignore[arg-type]
         messages.success(request, _("Your password was changed. Your other sessions ended."), extra_tags="succeeded")
         return HttpResponseRedirect(reverse("password"))
     if sent is not None:
