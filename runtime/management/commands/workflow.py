@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from runtime.actions import workflows
 from runtime.graph.spec import MAX_SPEC_BYTES
+from runtime.kernel.errors import BadInput
 from runtime.management.cli import Act, every, read_file, service_actor
 from runtime.queries.definitions import list_workflows
 from runtime.queries.recovery import DEFAULT_DAYS, MOST_DAYS, recovery_points
@@ -52,6 +53,8 @@ class Command(Act):
     def _recovery(self, options: dict[str, Any]) -> None:
         days, actor = options["days"], service_actor(options["tenant"])
         if not 1 <= days <= MOST_DAYS:
-            raise BadInput(f"--days is a number from 1 to {MOST_DAYS}.", where="--days", remediation="Give fewer days.")
+            raise BadInput(
+                f"--days is a number from 1 to {MOST_DAYS}.", where="--days", remediation="Give a number in that range."
+            )
         for row in recovery_points(actor=actor, workflow=options["file"], days=days)["items"]:
             self.show(row)
