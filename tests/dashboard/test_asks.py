@@ -99,7 +99,8 @@ def test_escalating_offers_the_roles_that_could_decide_by_their_words(office, ap
     address = f"/inbox/{request['id']}/acts/escalate/"
     page = approver.get(address)
     offered = re.findall(r'<option value="(\w*)"[^>]*>([^<]+)<', page)
-    assert offered == [("", "whoever is next"), ("admin", "Administrator"), ("approver", "Approver")]
+    manager = ("manager", "the manager of who has it, else of who asked")
+    assert offered == [("", "whoever is next"), ("admin", "Administrator"), ("approver", "Approver"), manager]
     sent = {**approver.form(page), "role": "viewer", "reason": "x"}
     approver.post(address, sent, 400)
     assert get_request(actor=office.admin, request_id=request["id"])["level"] == 0
