@@ -200,6 +200,11 @@ def _claimed(facts: Facts) -> Answer:
         why = _("The run is paused, so nothing is claimed.") if facts.run["paused"] else _bound(facts)
         if not why and not facts.served:
             why = _("No worker that is alive serves the pool %(pool)s.") % {"pool": step["pool"]}
+        if not why and step.get("prefer_until"):
+            until = times.clock(step["prefer_until"], facts.now)
+            why = _("It prefers the pool %(pool)s until %(at)s; then it goes to its ordinary pool.") % {
+                "pool": step["pool"], "at": until,
+            }  # fmt: skip
         return Answer(question, WAIT, _("Not yet, it has been ready for %(time)s.") % {"time": waited}, hint=why)
     return Answer(question, NONE, _("No worker has had it."))
 

@@ -89,11 +89,15 @@ def start_run(
 
 def new_step(run: RunState, node: Any, pool: str, priority: int, execution_version: int = 1) -> StepState:
     """Return a fresh waiting row for ``node``; its own pool and priority refine the tool's or the task's."""
-    return StepState(
+    home = pool if node.pool == "default" else node.pool
+    step = StepState(
         uuid7(), run.id, node.id, node.kind, execution_version, False, "waiting", None, 1, 0, 0,
-        max(-100, min(100, priority + node.priority)), pool if node.pool == "default" else node.pool, True, None, None,
+        max(-100, min(100, priority + node.priority)), home, True, None, None,
         node.n_deps, 0, 0, 0, 0, False, False, None, None, run.now, None, None, None,  # type: ignore[arg-type]
     )  # fmt: skip
+    if node.prefer is not None and node.prefer.pool != home:
+        step.home_pool = home
+    return step
 
 
 def insert_runs(

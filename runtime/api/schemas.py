@@ -163,6 +163,7 @@ STEP = shape(
         "attempt": COUNT,
         "priority": {"type": "integer"},
         "pool": TEXT,
+        "prefer_until": {**maybe(TIME), "description": "It is queued in the pool its node prefers, until then."},
         "not_before": maybe(TIME),
         "hold_requested": FLAG,
         "forced": FLAG,

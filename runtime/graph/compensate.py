@@ -148,7 +148,7 @@ def _fresh(run: RunState, name: str, step_id: uuid.UUID) -> StepState:
     """
     node: NodePlan = run.plan.nodes[name]
     undone = run.steps.get(undone_node(name))
-    pool = undone.pool if undone is not None else node.pool
+    pool = (undone.home_pool or undone.pool) if undone is not None else node.pool
     old = run.steps.get(name)
     version, epoch = (old.execution_version + 1, old.owner_epoch) if old is not None else (1, 0)
     return StepState(

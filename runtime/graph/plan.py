@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -48,6 +49,14 @@ class Case:
 
     when: Expression
     to: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefer:
+    """The pool a step waits in first, and for how long once it is queued."""
+
+    pool: str
+    time: timedelta
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +119,7 @@ class NodePlan:
     reviews: bool
     join_timeout_s: float | None = None
     on_lost: Literal["recompute", "query", "hold"] | None = None
+    prefer: Prefer | None = None
 
     @property
     def is_root(self) -> bool:
@@ -299,6 +309,7 @@ class _Builder:
             reviews=any(edge.on_failure == "manual_review" for edge in self.before[node_id]),
             join_timeout_s=join.get("timeout_s"),
             on_lost=raw.get("on_lost"),
+            prefer=_prefer(raw.get("prefer", self.defaults.get("prefer"))),
         )
 
     def _compensates(self, node_id: str) -> bool:
@@ -362,6 +373,10 @@ def topological_order(place: Mapping[str, int], after: Mapping[str, Collection[E
         ready = sorted(following, key=place.__getitem__)
     done = set(order)
     return order, [node for node in place if node not in done]
+
+
+def _prefer(raw: Mapping[str, Any] | None) -> Prefer | None:
+    return Prefer(raw["pool"], timedelta(seconds=raw["for_s"])) if raw is not None else None
 
 
 def _template(raw: Mapping[str, Any], key: str, where: str) -> Template | None:

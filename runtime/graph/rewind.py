@@ -111,7 +111,7 @@ def _next_version(run: RunState, old: StepState) -> StepState:
     return StepState(
         uuid7(), run.id, old.node, old.kind, old.execution_version + 1, False, "waiting", None, 1, old.owner_epoch, 0,
         old.priority, old.pool, True, None, None, 0, 0, 0, 0, 0, False, False, None, None, run.now,
-        None, None, None,
+        None, None, None, home_pool=old.home_pool,
     )  # fmt: skip
 
 

@@ -90,6 +90,21 @@ _RUNS: dict[str, Any] = {
     "retry": {"$ref": "#/$defs/retry"},
     "timeout_s": _SECONDS,
     "pool": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
+    "prefer": {
+        "type": "object",
+        "required": ["pool", "for_s"],
+        "additionalProperties": False,
+        "description": "A pool it waits in first; who is not claimed there in time goes to its ordinary pool.",
+        "properties": {
+            "pool": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,59}$"},
+            "for_s": {
+                "type": "number",
+                "minimum": 1,
+                "maximum": 3600,
+                "description": "Seconds from when it is queued.",
+            },
+        },
+    },
     "priority": {"type": "integer", "minimum": -100, "maximum": 100},
 }
 _TOOL = {"type": "string", "maxLength": 140, "pattern": TOOL_REFERENCE, "description": "name@version"}

@@ -66,6 +66,7 @@ def check_workflow(spec: bytes | str | Mapping[str, Any], *, known_tools: KnownT
     _check_loops(document, edges, problems)
     problems.raise_if_any()
     _check_joins(document, edges, problems)
+    _check_pools(document, problems)
     check_gates(document, edges, problems)
     check_policies(document, edges, problems)
     check_texts(document, edges, problems)
@@ -131,6 +132,17 @@ def _check_graph(document: dict[str, Any], problems: Problems) -> list[Edge]:
         if node["kind"] == "switch":
             _check_switch(node, i, place, problems)
     return [] if problems.found else edges_of(document)
+
+
+def _check_pools(document: Mapping[str, Any], problems: Problems) -> None:
+    """Add a problem for each preferred pool that is the ordinary one, as far as the document says which that is."""
+    defaults = document.get("defaults") or {}
+    places = [("/defaults", defaults, None), *((f"/nodes/{i}", n, defaults) for i, n in enumerate(document["nodes"]))]
+    for where, one, beside in places:
+        ordinary = one.get("pool", (beside or {}).get("pool"))
+        if "prefer" in one and one["prefer"]["pool"] == ordinary:
+            detail = f"`{ordinary}` is the ordinary pool already, so there is nothing to prefer"
+            problems.add(f"{where}/prefer/pool", detail, "Name another pool, or remove `prefer`.")
 
 
 def _check_after(node: Mapping[str, Any], i: int, place: Mapping[str, int], problems: Problems) -> None:

@@ -145,7 +145,11 @@ def replace_step(
         raise _refusal(run, old, "queued", law.OPERATOR)
     _count(run, old, -1)
     run.n_steps -= 1
-    old.superseded, old.serial = True, None  # nothing of it is open: what it wrote alone is anybody's
+    old.superseded, old.serial, old.prefer_until = (
+        True,
+        None,
+        None,
+    )  # nothing of it is open: what it wrote alone is anybody's
     _to_wave(run, old)
     old.dirty = False
     add_step(run, new)
@@ -291,7 +295,7 @@ def _set_fields(
 ) -> None:
     """Set what follows from the target status; ``queries.rebuild`` folds by the same rules."""
     now = run.now
-    step.not_before = not_before
+    step.not_before, step.prefer_until = not_before, None
     step.worker_session_id = worker
     if fence:
         step.owner_epoch += 1
@@ -303,6 +307,8 @@ def _set_fields(
     elif to == "queued":
         step.queued_at = now
         step.claimable = run.may_claim(step)
+        if step.home_pool is not None:
+            _prefer(run, step)
         run.woke += 1
     else:
         step.error = error
@@ -313,6 +319,13 @@ def _set_fields(
                 step.forced = True
         else:
             step.finished_at = None
+
+
+def _prefer(run: RunState, step: StepState) -> None:
+    """Let a queued step stand in the pool its node prefers; a duty moves it home when its time there is over."""
+    assert run.now is not None
+    prefer = run.plan.nodes[step.node].prefer
+    step.pool, step.prefer_until = prefer.pool, run.now + prefer.time
 
 
 def _refusal(run: RunState, step: StepState, to: str, by: str) -> MoveRefused:

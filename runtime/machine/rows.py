@@ -55,6 +55,8 @@ class StepState:
     finished_at: datetime | None
     tokens: list[uuid.UUID] | None = None
     serial: uuid.UUID | None = None
+    home_pool: str | None = None  # the pool it falls back to; None where its node prefers no other
+    prefer_until: datetime | None = None  # while it is queued in the pool its node prefers: until when
     read_version: int = 0
     read_status: str = ""
     fresh: bool = False

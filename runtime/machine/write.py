@@ -22,12 +22,12 @@ def insert_steps(tx: Tx, steps: list[StepState]) -> None:
         (
             s.id, s.run_id, s.node, s.kind, s.execution_version, s.status, s.cause, s.version, s.owner_epoch,
             s.attempt, s.priority, s.pool, s.claimable, s.not_before, s.deps_left, s.deps_ok, s.deps_bskip,
-            s.deps_err, s.deps_bad, s.created_at, s.queued_at, s.finished_at,
+            s.deps_err, s.deps_bad, s.created_at, s.queued_at, s.finished_at, s.home_pool, s.prefer_until,
         )
         for s in steps
     ]  # fmt: skip
     if rows:
-        tx.send("insert_steps", (tx.tenant_id, *arrays("uutsissiiiitbziiiiizzz", rows)))
+        tx.send("insert_steps", (tx.tenant_id, *arrays("uutsissiiiitbziiiiizzzsz", rows)))
 
 
 def step_row(s: StepState) -> tuple[Any, ...]:
@@ -36,13 +36,14 @@ def step_row(s: StepState) -> tuple[Any, ...]:
         s.id, s.read_status, s.read_version, s.status, s.cause, s.version, s.owner_epoch, s.attempt, s.claimable,
         s.not_before, s.worker_session_id, s.deps_left, s.deps_ok, s.deps_bskip, s.deps_err, s.deps_bad,
         s.hold_requested, s.forced, s.superseded, _json(s.choice), _json(s.error), s.queued_at, s.started_at,
-        s.finished_at, "{" + ",".join(map(str, s.tokens)) + "}" if s.tokens else None, s.serial,
+        s.finished_at, "{" + ",".join(map(str, s.tokens)) + "}" if s.tokens else None, s.serial, s.pool,
+        s.prefer_until,
     )  # fmt: skip
 
 
 def update_steps(tx: Tx, rows: list[tuple[Any, ...]]) -> psycopg.Cursor:
     """Update step rows (compare-and-set); the cursor's rowcount tells how many were changed."""
-    return tx.send("update_steps", arrays("usissiiibzuiiiiibbbttzzztu", rows))
+    return tx.send("update_steps", arrays("usissiiibzuiiiiibbbttzzztusz", rows))
 
 
 def update_runs(tx: Tx, runs: list[RunState]) -> psycopg.Cursor:

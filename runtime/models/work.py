@@ -202,6 +202,10 @@ class Step(TenantOwned):
     tokens = ArrayField(models.UUIDField(), null=True, help_text="The limits it holds a token of, while it runs.")
     serial = models.UUIDField(null=True, help_text="The state it writes: one writer at a time holds it.")
     blocked_on = models.UUIDField(null=True, help_text="The limit, breaker, run or state a parked step waits for.")
+    home_pool = models.CharField(
+        max_length=60, null=True, help_text="Its ordinary pool, where its node prefers another."
+    )
+    prefer_until = models.DateTimeField(null=True, help_text="Until when it is queued in the pool its node prefers.")
 
     class Meta:
         db_table = "qd_step"
@@ -237,6 +241,13 @@ class Step(TenantOwned):
                 F("id"),
                 name="qd_step_parked",
                 condition=Q(status="queued", claimable=False, blocked_on__isnull=False),
+            ),
+            models.Index(
+                F("pool"),
+                F("prefer_until"),
+                F("id"),
+                name="qd_step_preferred",
+                condition=Q(status="queued", prefer_until__isnull=False),
             ),
             models.Index(
                 F("not_before"), name="qd_step_timer", condition=Q(status="waiting", not_before__isnull=False)

@@ -66,11 +66,13 @@ class Past:
         ]
 
     def _row(self, step: FoldedStep, stored: dict[str, Any] | None) -> dict[str, Any]:
-        # No event changes these; a step that no event has named yet is known by its row alone.
+        # Taken from the row as it is now: nothing changes the id and the priority, and which of its pools a step stood in
+        # is not folded. A step that no event has named yet is known by its row alone.
         kept = stored or {"id": None, "priority": 0, "pool": ""}
         return {
             **{name: kept[name] for name in ("id", "priority", "pool")},
             **({"id": step.id} if step.id is not None else {}),
+            "prefer_until": None,
             "run_id": self.run["id"],
             "node": step.node,
             "kind": self.plan.nodes[step.node].kind,

@@ -31,6 +31,7 @@ _SHOWN = [
     "attempt",
     "priority",
     "pool",
+    "prefer_until",
     "not_before",
     "hold_requested",
     "forced",

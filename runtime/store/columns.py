@@ -5,7 +5,7 @@ from __future__ import annotations
 STEP = (
     "id run_id node kind execution_version superseded status cause version owner_epoch attempt priority pool claimable"
     " not_before worker_session_id deps_left deps_ok deps_bskip deps_err deps_bad hold_requested forced choice error"
-    " created_at queued_at started_at finished_at tokens serial"
+    " created_at queued_at started_at finished_at tokens serial home_pool prefer_until"
 ).split()
 
 RUN = (

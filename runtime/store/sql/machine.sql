@@ -41,15 +41,15 @@ UPDATE qd_step s SET
   hold_requested = u.hold_requested, forced = u.forced, superseded = u.superseded,
   choice = u.choice::jsonb, error = u.error::jsonb,
   queued_at = u.queued_at, started_at = u.started_at, finished_at = u.finished_at,
-  tokens = u.tokens::uuid[], serial = u.serial,
+  tokens = u.tokens::uuid[], serial = u.serial, pool = u.pool, prefer_until = u.prefer_until,
   blocked_on = CASE WHEN u.status = 'queued' AND NOT u.claimable THEN s.blocked_on END
 FROM unnest(%s::uuid[], %s::text[], %s::int[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::bool[],
             %s::timestamptz[], %s::uuid[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[], %s::bool[], %s::bool[],
             %s::bool[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[], %s::text[],
-            %s::uuid[])
+            %s::uuid[], %s::text[], %s::timestamptz[])
   u(id, old_status, old_version, status, cause, version, owner_epoch, attempt, claimable, not_before,
     worker_session_id, deps_left, deps_ok, deps_bskip, deps_err, deps_bad, hold_requested, forced, superseded,
-    choice, error, queued_at, started_at, finished_at, tokens, serial)
+    choice, error, queued_at, started_at, finished_at, tokens, serial, pool, prefer_until)
 WHERE s.id = u.id AND s.status = u.old_status AND s.version = u.old_version;
 
 -- name: park_steps
@@ -76,14 +76,28 @@ WITH chosen AS (
   ORDER BY s.priority DESC, s.id LIMIT %s FOR NO KEY UPDATE OF s SKIP LOCKED)
 UPDATE qd_step s SET claimable = c.ready, blocked_on = NULL FROM chosen c WHERE s.id = c.id RETURNING s.id;
 
+-- name: free_runs
+-- Locks those of the runs that nobody else holds.
+SELECT {run} FROM qd_run WHERE id = ANY(%s::uuid[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: leave_preferred
+-- Moves queued steps of locked runs to their ordinary pool. One that was claimed meanwhile, or claimed and queued anew,
+-- has another time, or none.
+WITH chosen AS (
+  SELECT s.id, s.pool FROM unnest(%s::uuid[], %s::timestamptz[]) u(id, prefer_until)
+  JOIN qd_step s ON s.id = u.id AND s.prefer_until = u.prefer_until AND s.status = 'queued'
+  ORDER BY s.id FOR NO KEY UPDATE OF s SKIP LOCKED)
+UPDATE qd_step s SET pool = s.home_pool, prefer_until = NULL FROM chosen c WHERE s.id = c.id
+RETURNING s.run_id, s.node, c.pool;
+
 -- name: insert_steps
 INSERT INTO qd_step (id, run_id, node, kind, execution_version, status, cause, version, owner_epoch, attempt, priority,
   pool, claimable, not_before, deps_left, deps_ok, deps_bskip, deps_err, deps_bad, created_at, queued_at, finished_at,
-  tenant_id, superseded, hold_requested, forced)
+  home_pool, prefer_until, tenant_id, superseded, hold_requested, forced)
 SELECT u.*, %s::uuid, false, false, false
 FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::int[], %s::text[], %s::text[], %s::int[], %s::int[],
             %s::int[], %s::int[], %s::text[], %s::bool[], %s::timestamptz[], %s::int[], %s::int[], %s::int[], %s::int[],
-            %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[]) u;
+            %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[], %s::text[], %s::timestamptz[]) u;
 
 -- name: update_runs
 -- Compare-and-set on (version, seq); the row is locked, so a miss means a bug and rolls everything back.

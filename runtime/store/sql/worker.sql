@@ -177,6 +177,9 @@ SELECT tenant_id, run_id, business_key FROM qd_orphaned_operations(%s);
 -- name: due_timers
 SELECT tenant_id, run_id, node FROM qd_due_timers(%s);
 
+-- name: unpreferred
+SELECT tenant_id, run_id, step_id, prefer_until, served FROM qd_unpreferred(%s);
+
 -- name: next_timer
 SELECT extract(epoch FROM qd_next_timer() - qd_now())::float8;
 
