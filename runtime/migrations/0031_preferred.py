@@ -1,4 +1,4 @@
-"""The pool a step's node prefers: its ordinary one beside it, and until when it waits there. Built while workers write."""
+"""The pool that a step's node prefers: until when it waits there, and its ordinary one; built while workers write."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models

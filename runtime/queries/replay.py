@@ -66,8 +66,8 @@ class Past:
         ]
 
     def _row(self, step: FoldedStep, stored: dict[str, Any] | None) -> dict[str, Any]:
-        # Taken from the row as it is now: nothing changes the id and the priority, and which of its pools a step stood in
-        # is not folded. A step that no event has named yet is known by its row alone.
+        # From the row as it is now: id and priority never change, and in which of its pools a step stood is not folded.
+        # A step that no event has named yet is known by its row alone.
         kept = stored or {"id": None, "priority": 0, "pool": ""}
         return {
             **{name: kept[name] for name in ("id", "priority", "pool")},

@@ -304,6 +304,15 @@ def test_a_pool_that_nobody_serves_is_an_answer():
     assert "serves the pool" not in said(call("queued"))[question][1]
 
 
+@pytest.mark.req("B11.1", "C2.7")
+def test_a_preferred_pool_is_told_with_its_time():
+    known = call("queued")
+    question = "Did a worker claim it?"
+    assert "prefers" not in said(known)[question][1]
+    known.node["step"]["prefer_until"] = NOW + timedelta(seconds=30)
+    assert "It prefers the pool night until" in said(known)[question][1]
+
+
 @pytest.mark.parametrize(
     ("reason", "told"),
     [

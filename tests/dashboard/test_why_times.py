@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from runtime.store.tx import plain_tx
@@ -66,3 +68,19 @@ def test_a_lost_worker_is_told_with_the_event(engine, tenant):
     assert (verdict, "lease ran out at" in text) == ("doubt", True)
     (seq,) = [one.seq for one in engine.events(run) if one.cause == "lease_lost"]
     assert f"seq={seq}" in page
+
+
+@pytest.mark.req("B11.1", "C2.7")
+def test_a_step_in_its_preferred_pool_says_until_when(engine, tenant):
+    near = uuid.uuid4()
+    with plain_tx() as tx:
+        tx.send("insert_session", (near, "test", 1, "", '["near"]', 8, "test", 1e9))
+    run = engine.submit(workflow(tool("a", prefer={"pool": "near", "for_s": 60})))
+    reader = Reader(tenant, "oncall")
+    page = reader.get(f"/runs/{run}/why/?node=a")
+    assert "It prefers the pool near until" in page
+    assert answers(page)["Was it queued?"][1].endswith("in pool near.")
+    assert "Preferred pool until" in reader.get(f"/runs/{run}/?step=a")
+    (claimed,) = engine.claimer.claim(tenant.id, "near", 1)
+    engine.report(claimed, "succeeded")
+    assert "Preferred pool until" not in reader.get(f"/runs/{run}/?step=a")

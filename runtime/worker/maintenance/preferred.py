@@ -1,4 +1,4 @@
-"""Steps leave the pool their node prefers when nobody claimed them there in time, or no living worker serves it (C2.7)."""
+"""Steps leave the pool their node prefers when nobody claims them there in time, or nobody alive serves it (C2.7)."""
 
 from __future__ import annotations
 
