@@ -30,9 +30,9 @@ def test_steps_past_their_start_are_an_alert_a_class_until_they_start(office, cl
     urgent = {office.submit(ONE, priority=80), office.submit(ONE, priority=100)}
     asked = office.submit(ONE, priority=60)
     office.submit(ONE)
-    clock.advance(9)
+    clock.advance(4)
     assert late(office) == {}
-    clock.advance(2)
+    clock.advance(7)
     aims = "Steps past the start their class aims at:"
     assert late(office) == {f"{aims} production alert (2)": urgent}
     clock.advance(20)
