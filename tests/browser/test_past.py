@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_graph import box, states
+from tests.browser.test_graph import LIVE, box, states
 from tests.support.screens import Screen
 from tests.support.specs import tool, workflow
 
@@ -28,14 +28,20 @@ def test_the_drawing_of_the_past_stands_still_and_is_walked_by_keyboard(screen: 
     frozen = box(page, "a").locator(".ns").text_content()
     engine.finish("a")
     page.get_by_role("link", name="Back to now").focus()
+    opened: list[str] = []
+    page.on("websocket", lambda socket: opened.append(socket.url))
     page.reload()
     page.wait_for_selector('#graph[data-ready="true"]')
     assert states(page) == {"a": "running", "b": "waiting"}
     assert box(page, "a").locator(".ns").text_content() == frozen, "its clock is that of the event"
-    expect(page.locator("#graph")).not_to_have_attribute("data-state", re.compile("live"))
+    page.wait_for_load_state("networkidle")
+    assert opened == [], "nothing tells it of what happens now"
     box(page, "a").focus()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/events/\?node=a$"))
+    screen.open(f"/runs/{run_id}/")
+    page.wait_for_selector(LIVE)
+    assert [f"/ws/runs/{run_id}/" in url for url in opened] == [True], "the present is told by a stream"
 
 
 def test_the_past_fits_a_phone(screen: Screen):
