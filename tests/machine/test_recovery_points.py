@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from runtime.kernel.conf import conf
 from runtime.kernel.errors import InvalidWorkflow
+from runtime.models import Outbox
 from runtime.queries.alerts import list_alerts
 from runtime.queries.recovery import recovery_points
-from runtime.store.tx import plain_tx
+from runtime.store.tx import plain_tx, tenant_tx
 from runtime.worker.maintenance import alerts, lost
 from tests.api.test_commands import run as command
 from tests.support import db as support
@@ -118,6 +120,39 @@ def test_more_than_the_workflow_allows_is_told_once_a_workflow_and_heals_by_itse
     alerts.evaluate()
     assert len(told(engine)) == 1, "it is not forgotten at the next look"
     clock.advance(alerts.FAILED_WINDOW_SECONDS + 1)
+    alerts.evaluate()
+    assert told(engine) == []
+
+
+def test_what_is_added_to_an_alert_late_stays_as_long_as_any_and_is_told_again(engine, clock):
+    spec = workflow(tool("a"), recovery_point_s=60)
+
+    def lost_more() -> str:
+        run_id = engine.submit(spec)
+        engine.claim()
+        lose(engine, clock, 100)
+        engine.finish("a")
+        return str(run_id)
+
+    def messages() -> int:
+        with tenant_tx(engine.tenant.id):
+            return Outbox.objects.filter(topic=alerts.TOPIC).count()
+
+    first = lost_more()
+    clock.advance(conf().alert_grace_seconds + 1)
+    alerts.evaluate()
+    before = messages()
+    assert before > 0
+    clock.advance(alerts.FAILED_WINDOW_SECONDS - 300)
+    second = lost_more()
+    alerts.evaluate()
+    alerts.evaluate()
+    assert messages() == 2 * before, "once for each"
+    clock.advance(alerts.FAILED_WINDOW_SECONDS - 300)
+    alerts.evaluate()
+    [one] = told(engine)
+    assert [subject["run_id"] for subject in one["subjects"]] == [second, first]
+    clock.advance(301)
     alerts.evaluate()
     assert told(engine) == []
 

@@ -72,7 +72,7 @@ ORDER BY xact_start LIMIT 20;
 SELECT id, tool, error_class, failures FROM qd_breaker WHERE state <> 'closed' ORDER BY opened_at DESC LIMIT 200;
 
 -- name: alerts_open
-SELECT id, fingerprint, count, subjects, first_at, notified_at FROM qd_alert WHERE closed_at IS NULL ORDER BY id FOR UPDATE;
+SELECT id, fingerprint, count, subjects, first_at, last_at FROM qd_alert WHERE closed_at IS NULL ORDER BY id FOR UPDATE;
 
 -- name: alert_insert
 INSERT INTO qd_alert (id, tenant_id, fingerprint, rule, severity, title, subjects, count, first_at, last_at)
@@ -82,13 +82,18 @@ ON CONFLICT (tenant_id, fingerprint) WHERE closed_at IS NULL DO NOTHING;
 -- name: alert_update
 UPDATE qd_alert SET title = %s, subjects = %s::jsonb, count = %s, last_at = %s WHERE id = %s;
 
+-- name: alert_widen
+-- What a duty adds to an open alert is news: it is told again.
+UPDATE qd_alert SET title = %s, subjects = %s::jsonb, count = %s, last_at = %s, notified_at = NULL WHERE id = %s;
+
 -- name: alerts_close
 UPDATE qd_alert SET closed_at = qd_now() WHERE id = ANY(%s) AND closed_at IS NULL;
 
 -- name: alerts_to_tell
 -- Alerts that have stood long enough; whoever marks them tells of them, once.
 UPDATE qd_alert SET notified_at = qd_now()
-WHERE closed_at IS NULL AND notified_at IS NULL AND first_at <= qd_now() - make_interval(secs => %s) RETURNING id, rule, fingerprint;
+WHERE closed_at IS NULL AND notified_at IS NULL AND first_at <= qd_now() - make_interval(secs => %s) RETURNING id, rule,
+  fingerprint, count;
 
 -- name: alert_for_message
 SELECT id, rule, severity, title, subjects, count, first_at, last_at, closed_at FROM qd_alert WHERE id = %s;

@@ -179,17 +179,17 @@ def _subject(kind: str, subject_id: uuid.UUID, run_id: uuid.UUID | None, label: 
 def _compare(tx: Tx, found: dict[str, Finding], counts: dict[str, int]) -> None:
     now = tx.now()
     gone: list[uuid.UUID] = []
-    for alert_id, fingerprint, count, subjects, _first_at, _notified_at in tx.rows("alerts_open"):
+    for alert_id, fingerprint, count, subjects, first_at, last_at in tx.rows("alerts_open"):
         finding = found.pop(fingerprint, None)
         if finding is None:
-            if fingerprint.startswith(TOLD_BY_DUTIES) and (now - _first_at).total_seconds() < FAILED_WINDOW_SECONDS:
+            if fingerprint.startswith(TOLD_BY_DUTIES) and (now - last_at).total_seconds() < FAILED_WINDOW_SECONDS:
                 continue
             gone.append(alert_id)
             continue
         known = {one["id"] for one in (orjson.loads(subjects) if isinstance(subjects, str | bytes) else subjects)}
         fresh = any(one["id"] not in known for one in finding.subjects[:_SHOWN])
         if fresh or count != len(finding.subjects):
-            last = now if fresh or len(finding.subjects) > count else _first_at
+            last = now if fresh or len(finding.subjects) > count else first_at
             tx.send("alert_update", (finding.title, finding.shown(), len(finding.subjects), last, alert_id))
     for fingerprint, finding in found.items():
         open_alert(tx, fingerprint, finding)
@@ -212,13 +212,13 @@ def open_alert(tx: Tx, fingerprint: str, finding: Finding) -> None:
 
 
 def add_to_alert(tx: Tx, fingerprint: str, finding: Finding) -> None:
-    """Open an alert, or put more subjects in front of those of the one that is open."""
+    """Open an alert, or put more subjects in front of those of the one that is open, which is then told again."""
     for alert_id, known, count, subjects, *_times in tx.rows("alerts_open"):
         if known == fingerprint:
             fresh = len(finding.subjects)
             finding.subjects += orjson.loads(subjects) if isinstance(subjects, str | bytes) else subjects
             title, shown = f"{finding.what[:280]} ({count + fresh})", finding.shown()
-            tx.send("alert_update", (title, shown, count + fresh, tx.now(), alert_id))
+            tx.send("alert_widen", (title, shown, count + fresh, tx.now(), alert_id))
             return
     open_alert(tx, fingerprint, finding)
 
@@ -235,10 +235,17 @@ def _tell(tx: Tx) -> int:
         return 0
     targets = tx.rows("notice_targets")
     now = tx.now()
-    for alert_id, rule, fingerprint in due:
+    for alert_id, rule, fingerprint, count in due:
         wanted = [(row[0], row[1]) for row in targets if _wants(row[3], rule)]
         for target_id, kind in wanted if targets else [(None, "mail")]:
-            payload = {"alert_id": str(alert_id), "target_id": str(target_id) if target_id else None, "kind": kind}
+            payload: dict[str, Any] = {
+                "alert_id": str(alert_id),
+                "target_id": str(target_id) if target_id else None,
+                "kind": kind,
+            }
+            if fingerprint.startswith(TOLD_BY_DUTIES):
+                # What was added to it is told under a name of its own, or its receiver would take it for told.
+                payload["count"] = count
             tx.send("outbox_insert", (uuid7(), tx.tenant_id, uuid7(), TOPIC, orjson.dumps(payload).decode(), now))
         if (owner := _owner(tx, rule, fingerprint)) is not None and (targets or owner != ON_CALL):
             payload = {"alert_id": str(alert_id), "target_id": None, "kind": "mail", "owner": owner}
@@ -280,7 +287,10 @@ def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
     target = tx.one("notice_target", (target_id,))
     if target is None:
         return None
-    return _mail([target[1]], row, link) if target[0] == "mail" else _webhook(target_id, target[1], row, link)
+    if target[0] == "mail":
+        return _mail([target[1]], row, link)
+    name = f"alert_{row[0].hex}_{target_id.hex[:12]}" + (f"_{payload['count']}" if "count" in payload else "")
+    return _webhook(target_id, target[1], row, link, name)
 
 
 def destination(payload: dict[str, Any]) -> str | None:
@@ -298,7 +308,7 @@ def _mail(to: list[str], row: tuple[Any, ...], link: str) -> Mail:
     return Mail(to=to, subject=f"[{row[2]}] {' '.join(row[3].split())}"[:200], text="\n".join(lines))
 
 
-def _webhook(target_id: uuid.UUID, url: str, row: tuple[Any, ...], link: str) -> Webhook:
+def _webhook(target_id: uuid.UUID, url: str, row: tuple[Any, ...], link: str, name: str) -> Webhook:
     data = {
         "id": row[0],
         "rule": row[1],
@@ -311,9 +321,7 @@ def _webhook(target_id: uuid.UUID, url: str, row: tuple[Any, ...], link: str) ->
         "link": link,
     }
     body = orjson.dumps({"type": TOPIC, "timestamp": row[6], "data": data}, default=str, option=orjson.OPT_UTC_Z)
-    return Webhook(
-        url=url, secret=secret_of(target_id), message_id=f"alert_{row[0].hex}_{target_id.hex[:12]}", body=body
-    )
+    return Webhook(url=url, secret=secret_of(target_id), message_id=name, body=body)
 
 
 def _shown(row: tuple[Any, ...]) -> list[dict[str, Any]]:
