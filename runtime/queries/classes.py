@@ -48,7 +48,7 @@ def late_steps(tx: Tx, classes: dict[str, WorkClass], limit: int = MOST_LATE) ->
     """Return steps that wait longer than their class aims at, the longest beyond it first.
 
     An item: {step_id, run_id, node, class, queued_at, start_by, parked}. ``parked``: it waits for a limit, a breaker or
-    another call. What people hold back (a pause, a stop) is not late.
+    another call. What people hold back (a pause, a stop) is not late. Looked for among as many steps as are counted.
     """
     return tx.dicts("late_steps", (*bounds(classes), limit))
 

@@ -77,3 +77,4 @@ def test_looking_for_late_steps_enters_by_the_indexes_of_what_waits(engine, as_w
     assert "qd_step_ready" in plan, plan
     assert "qd_step_parked" in plan, plan
     assert "Seq Scan on qd_step" not in plan, plan
+    assert plan.count("Limit") == 3, f"each index is read up to a bound: {plan}"

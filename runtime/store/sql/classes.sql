@@ -13,15 +13,15 @@ FROM unnest(%s::text[], %s::int[], %s::int[], %s::float8[]) c(name, least, most,
 LEFT JOIN waiting s ON s.priority BETWEEN c.least AND c.most GROUP BY c.name;
 
 -- name: late_steps
--- Steps that wait to start for longer than their class aims at, those the longest beyond it first.
+-- Steps that wait to start for longer than their class aims at, those the longest beyond it first: of the same steps that
+-- class_queues counts, so that a backlog costs no more than its bound.
 WITH c AS (SELECT * FROM unnest(%s::text[], %s::int[], %s::int[], %s::float8[]) u(name, least, most, start_s)),
 waiting AS (
   (SELECT s.id, s.run_id, s.node, s.priority, s.queued_at, false AS parked FROM qd_step s
-   WHERE s.status = 'queued' AND s.claimable AND s.queued_at < qd_now() - make_interval(secs => (SELECT min(start_s) FROM c)))
+   WHERE s.status = 'queued' AND s.claimable LIMIT 5001)
   UNION ALL
   (SELECT s.id, s.run_id, s.node, s.priority, s.queued_at, true FROM qd_step s
-   WHERE s.status = 'queued' AND NOT s.claimable AND s.blocked_on IS NOT NULL
-     AND s.queued_at < qd_now() - make_interval(secs => (SELECT min(start_s) FROM c))))
+   WHERE s.status = 'queued' AND NOT s.claimable AND s.blocked_on IS NOT NULL LIMIT 5001))
 SELECT s.id AS step_id, s.run_id, s.node, c.name AS class, s.queued_at,
   s.queued_at + make_interval(secs => c.start_s) AS start_by, s.parked
 FROM waiting s JOIN c ON s.priority BETWEEN c.least AND c.most
