@@ -29,24 +29,10 @@ def workflows(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Show the registered workflows with what their newest runs came to."""
     found = list_workflows(actor=actor, cursor=request.GET.get("cursor"), limit=100)
     use = use_of_workflows(actor=actor) if may(actor, v.RUN_READ) else {}
-    lost = _lost(recovery_points(actor=actor)["items"]) if may(actor, v.RUN_READ) else {}
     mine = may_each(actor, v.TASK_SUBMIT, [one["id"] for one in found.items])
-    rows = [
-        {**one, "use": _use(use, one["name"]), "lost": lost.get(one["name"]), "may_start": one["id"] in mine}
-        for one in found.items
-    ]
+    rows = [{**one, "use": _use(use, one["name"]), "may_start": one["id"] in mine} for one in found.items]
     context = {"crumbs": [(_("Workflows"), None)], "page": found, "rows": rows}
     return show(request, "pages/workflows.html", context)
-
-
-def _lost(points: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return workflow → {max_s, beyond} over its versions, of those whose runs lost a worker."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in points:
-        if one["lost"]:
-            row = found.setdefault(one["workflow"], {"max_s": 0.0, "beyond": 0})
-            row["max_s"], row["beyond"] = max(row["max_s"], one["max_s"]), row["beyond"] + one["beyond"]
-    return found
 
 
 def _use(use: dict[tuple[str, int], dict[str, Any]], name: str, number: int | None = None) -> dict[str, Any]:
