@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from runtime.access import verbs as v
 from runtime.kernel import seams
 from runtime.kernel.actor import Actor
+from runtime.kernel.conf import conf
 from runtime.kernel.errors import ConfigurationError, PermissionDenied
 from runtime.store import directory
 from runtime.store.tx import tenant_tx
@@ -62,6 +63,21 @@ def may(actor: Actor | None, verb: str, obj: Workflow | uuid.UUID | None = None)
     if actor.is_engine or verb in actor.verbs:
         return not _foreign(actor, obj)
     return obj is not None and not _foreign(actor, obj) and _widened(actor, verb, obj)
+
+
+def operates(actor: Actor) -> bool:
+    """Say whether the actor runs the installation: holds ``stop.global``, or is an admin of the operator's tenant.
+
+    That is the tenant named by QUARTERDECK_OPERATOR_TENANT; without one, the only tenant there is.
+    """
+    if may(actor, v.STOP_GLOBAL):
+        return True
+    if not may(actor, v.MEMBER_MANAGE):
+        return False
+    tenants = [one for one in directory.all_tenants() if not one.suspended]
+    named = conf().operator_tenant
+    mine = [one for one in tenants if one.id == actor.tenant_id]
+    return bool(mine) and (mine[0].slug == named if named else len(tenants) == 1)
 
 
 def may_which(actor: Actor, verbs: Iterable[str], obj: Workflow | uuid.UUID) -> frozenset[str]:

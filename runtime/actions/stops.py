@@ -12,15 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from runtime.access import verbs as v
-from runtime.access.authorize import authorize, may
+from runtime.access.authorize import authorize, operates
 from runtime.actions.base import CONTROL_CHANNEL, WORK_CHANNEL, check_reason
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
-from runtime.kernel.conf import conf
 from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, StopStands
 from runtime.kernel.ids import uuid7
 from runtime.models.watch import STOP_SCOPES
-from runtime.store import directory
 from runtime.store.tx import Tx, tenant_tx
 
 # Workers drop what they remember of stops when they hear this on the control channel.
@@ -200,17 +198,8 @@ def _check_until(tx: Tx, until: datetime | None) -> None:
 
 
 def check_operator(actor: Actor, what: str, command: str) -> None:
-    """Only the installation's operators act on everybody: they hold ``stop.global``, or run the operator's tenant.
-
-    That is the tenant named by QUARTERDECK_OPERATOR_TENANT; without one, the only tenant there is.
-    """
-    if may(actor, v.STOP_GLOBAL):
-        return
-    tenants = [one for one in directory.all_tenants() if not one.suspended]
-    named = conf().operator_tenant
-    mine = [one for one in tenants if one.id == actor.tenant_id]
-    operator = bool(mine) and (mine[0].slug == named if named else len(tenants) == 1)
-    if not operator or not may(actor, v.MEMBER_MANAGE):
+    """Only the installation's operators act on everybody (:func:`operates`)."""
+    if not operates(actor):
         raise PermissionDenied(
             f"{actor.label} may not {what}.",
             remediation=f"Whoever runs the installation can: `manage.py {command}`.",

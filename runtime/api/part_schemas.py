@@ -215,9 +215,12 @@ _WORKER: dict[str, dict[str, Any]] = {
     "pools": _TEXTS,
     "alive": _FLAG,
     "busy": {**_COUNT, "description": "Steps in its hands."},
-    "progress_seq": {**_COUNT, "description": "Steps it has written: it comes on where this grows."},
-    "cpu_s": {**_MAYBE_NUMBER, "description": "CPU seconds of its process so far."},
-    "rss_bytes": {**_MAYBE_COUNT, "description": "Memory its process holds."},
+    "progress_seq": {
+        **_MAYBE_COUNT,
+        "description": "Steps it has written: it comes on where this grows. Null for all but operators.",
+    },
+    "cpu_s": {**_MAYBE_NUMBER, "description": "CPU seconds of its process so far. Null for all but operators."},
+    "rss_bytes": {**_MAYBE_COUNT, "description": "Memory its process holds. Null for all but operators."},
     "attempts": {"type": "array", "items": HEARTBEAT, "description": "Of the steps in its hands those of this tenant."},
 }
 _CHECKED: dict[str, Any] = {

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from runtime.access import verbs as v
-from runtime.access.authorize import may
+from runtime.access.authorize import may, operates
 from runtime.access.roles import effective
 from runtime.kernel.actor import Actor
 from runtime.models import AuditEntry
@@ -110,13 +110,17 @@ def _present_entry(row: dict[str, Any]) -> dict[str, Any]:
 def list_workers(*, actor: Actor) -> list[dict[str, Any]]:
     """Return worker sessions, live or ended within the hour; they serve every tenant. Verb ``worker.read``.
 
-    With each what its last beat told: ``busy`` (steps in hand), ``progress_seq`` (steps written), ``cpu_s`` and
-    ``rss_bytes`` of its process, and ``attempts``: the tenant's own of the steps in hand (``queries.in_hand``).
+    With each what its last beat told: ``busy`` (steps in hand), and ``attempts``: the tenant's own of the steps in
+    hand (``queries.in_hand``). ``progress_seq`` (steps written), ``cpu_s`` and ``rss_bytes`` of its process come of
+    what every tenant runs, and are None for all but the installation's operators.
     """
+    everybodys = operates(actor)
     with reading(actor, v.WORKER_READ) as tx:
         rows = tx.dicts("read_workers")
         calls = steps_in_hand(tx)
     for row in rows:
         row["pools"] = parsed(row["pools"])
+        if not everybodys:
+            row.update(progress_seq=None, cpu_s=None, rss_bytes=None)
         row["attempts"] = [one for one in calls if one["worker_session_id"] == row["id"]]
     return rows

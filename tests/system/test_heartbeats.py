@@ -7,12 +7,14 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from runtime.access.verbs import STOP_GLOBAL
 from runtime.queries.people import list_workers
 from runtime.queries.steps import read_step
 from runtime.store.tx import plain_tx
@@ -32,6 +34,7 @@ from tests.support.workers import Stack, python_tool, until
 pytestmark = pytest.mark.req("C2.8")
 # It bounds the worker's own loop too: a machine that stands still for seconds must not reach it.
 QUIET = 10
+OF_ALL_TENANTS = ("progress_seq", "cpu_s", "rss_bytes")
 
 
 @pytest.fixture
@@ -76,6 +79,8 @@ def test_a_running_step_shows_attempt_progress_use_checkpoint_and_when_it_may_en
     assert read_step(actor=desk.actor, step_id=step.id)["heartbeat"]["step_id"] == step.id
 
     (worker,) = list_workers(actor=desk.actor)
+    assert [worker[name] for name in OF_ALL_TENANTS] == [None, None, None]
+    (worker,) = list_workers(actor=replace(desk.actor, verbs=desk.actor.verbs | {STOP_GLOBAL}))
     assert (worker["busy"], worker["progress_seq"], worker["alive"]) == (1, 1, True)
     assert worker["cpu_s"] > 0
     assert worker["rss_bytes"] > 10_000_000
@@ -103,6 +108,7 @@ def shown_everywhere(run_id: uuid.UUID, beat: dict[str, Any], reader: Reader, st
     assert f"event {beat['checkpoint']} " in drawer
     (worker,) = json.loads(stranger.get("/api/v1/workers/"))["items"]
     assert worker["attempts"] == [], "the worker is everybody's, what it does is not"
+    assert [worker[name] for name in OF_ALL_TENANTS] == [None, None, None]
     assert "writing" not in stranger.get("/workers/")
     assert attempts(member(stranger.tenant, "admin")) == []
 
@@ -145,6 +151,21 @@ def test_a_beat_makes_no_statement_more_for_what_it_tells(fresh_db, tenant):
     assert [one for one in idle if "forgetful" not in one] == busy
     assert read_places(drain.session.id) == []
     drain.session.end()
+
+
+@pytest.mark.req("A1.4")
+def test_what_comes_of_the_work_of_all_tenants_is_told_to_operators_alone(fresh_db, tenant, other_tenant):
+    session, admin = Session(), member(tenant, "admin")
+    assert renew_host(host_name()) == (1, [])
+    operator = replace(admin, verbs=admin.verbs | {STOP_GLOBAL})
+    (theirs,), (everybodys,) = list_workers(actor=admin), list_workers(actor=operator)
+    assert [theirs[name] for name in OF_ALL_TENANTS] == [None, None, None]
+    assert None not in [everybodys[name] for name in OF_ALL_TENANTS]
+    reader = Reader(tenant, "admin")
+    (told,) = json.loads(reader.get("/api/v1/workers/"))["items"]
+    assert [told[name] for name in OF_ALL_TENANTS] == [None, None, None]
+    assert "MB" not in reader.get("/workers/")
+    session.end()
 
 
 def test_a_record_that_is_half_written_is_left_out(fresh_db, tenant):
