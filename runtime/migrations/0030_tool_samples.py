@@ -9,7 +9,7 @@ from runtime.store.sqlfile import schema_sql
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runtime", "0028_in_hand"),
+        ("runtime", "0029_run_children_index"),
     ]
 
     operations = [
