@@ -9,6 +9,7 @@ from django.db.models import Count, F
 
 from repair.law import ITEM_STATES
 from repair.models import BulkItem, BulkRepair
+from repair.reviews import bulks_to_review
 from repair.verbs import READ
 from runtime.kernel.actor import Actor
 from runtime.queries.base import Page, found, page, reading
@@ -21,10 +22,14 @@ LISTED = [
 MOST_ITEMS = 1_000
 
 
-def list_bulks(*, actor: Actor, cursor: str | None = None, limit: int = 50) -> Page:
-    """Return bulk repairs, newest first: LISTED and ``counts`` {item state: number}. Verb ``repair.read``."""
+def list_bulks(*, actor: Actor, cursor: str | None = None, limit: int = 50, review: bool = False) -> Page:
+    """Return bulk repairs, newest first: LISTED and ``counts`` {item state: number}. Verb ``repair.read``.
+
+    ``review``: only what waits for the actor's review.
+    """
     with reading(actor, READ):
-        rows = BulkRepair.objects.values(*LISTED)
+        wanted = BulkRepair.objects.all()
+        rows = (bulks_to_review(actor, wanted) if review else wanted).values(*LISTED)
         answer = page(rows, name="bulk_repairs", actor=actor, cursor=cursor, limit=limit, count=False, present=dict)
         counts = _counts([one["id"] for one in answer.items])
         for one in answer.items:

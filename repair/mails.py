@@ -1,19 +1,48 @@
-"""The mail that says a case is overdue. Its link opens a page; nothing is ever decided by following one."""
+"""The mails that a case is overdue, or waits for a review. Their links open a page; following one decides nothing."""
 
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from repair.addressee import addresses_of, tool_owner
 from repair.chains import OWNER, PERSON
-from repair.law import RESOLVED
-from repair.models import Case
+from repair.law import (
+    BULK_REVIEWING,
+    COMPENSATE,
+    CONFIRM_ABSENT,
+    KEEP_PENDING,
+    NOT_BEGUN,
+    RECORD_SUCCESS,
+    RESOLVED,
+    RESUME_STEP,
+    REVIEWING,
+    WRITE_OFF,
+)
+from repair.models import BulkRepair, Case, Proposal
+from repair.reviews import needed
+from repair.verbs import REVIEW
+from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.kernel.messages import Mail
+from runtime.models import Membership
 from runtime.store.links import page_link
 from runtime.store.tx import Tx
+
+_MOST = 100
+_PROPOSED = {
+    RECORD_SUCCESS: gettext_noop("Record success"),
+    CONFIRM_ABSENT: gettext_noop("Confirm absent"),
+    RESUME_STEP: gettext_noop("Resume the step"),
+    COMPENSATE: gettext_noop("Compensate"),
+    KEEP_PENDING: gettext_noop("Keep pending"),
+    WRITE_OFF: gettext_noop("Write off"),
+}
 
 
 def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
@@ -49,3 +78,68 @@ def _addresses(tx: Tx, case: Case) -> list[str]:
         return [address for (address,) in tx.rows("addresses_of_role", (link,))]
     found = [address for (address,) in tx.rows("addresses_of_member", (link.removeprefix(PERSON),))]
     return found or [address for (address,) in tx.rows("addresses_of_role", ("admin",))]
+
+
+def review_asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
+    """Compose the one mail about what waits for a second person's review, to all who may decide it but its proposer.
+
+    None when it is decided, withdrawn or replaced by now, or nobody has an address. What was proposed to be written is
+    not in it: mail is read by more eyes than the reviewer's.
+    """
+    asked = _bulk_asked(payload) if "bulk_id" in payload else _case_asked(payload)
+    if asked is None or not (to := _reviewers(asked)):
+        return None
+    lines = [
+        _("A repair waits for your review: %(title)s") % {"title": asked.title},
+        "",
+        _("Proposed: %(what)s") % {"what": _(_PROPOSED[asked.resolution])},
+        _("Proposed by: %(who)s") % {"who": asked.by},
+    ]
+    if asked.due is not None:
+        lines.append(_("Due at %(time)s UTC") % {"time": asked.due.strftime("%Y-%m-%d %H:%M")})
+    lines += ["", page_link(tx, asked.path), "", _("The link only opens the page. You decide there, after signing in.")]
+    return Mail(to=to, subject=_("Review needed: %(title)s") % {"title": asked.title[:120]}, text="\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    title: str
+    resolution: str
+    by: str
+    by_user: tuple[int | None, ...]
+    due: datetime | None
+    path: str
+
+
+def _case_asked(payload: dict[str, Any]) -> _Asked | None:
+    case = Case.objects.filter(
+        id=uuid.UUID(payload["case_id"]), state=REVIEWING, proposal_id=uuid.UUID(payload["repair_id"])
+    ).first()
+    proposal = Proposal.objects.filter(id=case.proposal_id, decision__isnull=True).first() if case else None
+    if case is None or proposal is None:
+        return None
+    by_user = (proposal.proposed_user_id, case.owner_user_id)
+    title = " ".join(case.title.split())
+    return _Asked(title, proposal.resolution, proposal.proposed_by, by_user, case.due_at, f"/repairs/{case.id}/")
+
+
+def _bulk_asked(payload: dict[str, Any]) -> _Asked | None:
+    bulk = BulkRepair.objects.filter(id=uuid.UUID(payload["bulk_id"]), state=BULK_REVIEWING).first()
+    if bulk is None:
+        return None
+    cases = bulk.items.filter(state=NOT_BEGUN).count()
+    title = ngettext("%(n)d repair case at once", "%(n)d repair cases at once", cases) % {"n": cases}
+    path = f"/repairs/several/{bulk.id}/"
+    return _Asked(title, bulk.resolution, bulk.created_by, (bulk.created_user_id,), None, path)
+
+
+def _reviewers(asked: _Asked) -> list[str]:
+    """Return the addresses of the members who may decide it: by their role, or by what they may besides."""
+    verbs = needed(asked.resolution)
+    roles = [role for role in ROLES if verbs <= verbs_of_role(role)]
+    rows = Membership.objects.filter(ended_at__isnull=True, user__is_active=True).exclude(user__email="")
+    rows = rows.exclude(user_id__in=[one for one in asked.by_user if one is not None])
+    rows = rows.filter(Q(role__in=roles) | Q(extra_verbs__contains=[REVIEW])).order_by("user__email")
+    named = rows.values_list("user__email", "role", "extra_verbs")
+    found = (email for email, role, extra in named if verbs <= effective(role, extra))
+    return list(dict.fromkeys(found))[:_MOST]

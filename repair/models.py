@@ -86,6 +86,8 @@ class Case(TenantOwned):
             models.Index(F("tenant"), F("id").desc(), name="qd_case_ended", condition=Q(state="resolved")),
             models.Index(F("tenant"), F("resolved_at").desc(), name="qd_case_ended_at", condition=Q(state="resolved")),
             models.Index(F("run_id"), name="qd_case_run"),
+            # Counted on every page of who may review.
+            models.Index(F("tenant"), F("due_at"), F("id"), name="qd_case_reviewing", condition=Q(state="reviewing")),
         ]
 
 
@@ -245,7 +247,10 @@ class BulkRepair(TenantOwned):
                 condition=~Q(state="running") | Q(next_at__isnull=False), name="qd_case_bulk_has_a_next"
             ),
         ]
-        indexes = [models.Index(F("next_at"), name="qd_case_bulk_due", condition=Q(state="running"))]
+        indexes = [
+            models.Index(F("next_at"), name="qd_case_bulk_due", condition=Q(state="running")),
+            models.Index(F("tenant"), F("id"), name="qd_case_bulk_reviewing", condition=Q(state="reviewing")),
+        ]
 
 
 class BulkItem(TenantOwned):

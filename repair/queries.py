@@ -24,6 +24,7 @@ from repair.law import (
 )
 from repair.models import Case, Entry, Fact, Proposal
 from repair.policy import needs_second, policy_of
+from repair.reviews import cases_to_review, proposals_of
 from repair.runbooks import runbook_for
 from repair.standing import POISON, About, why_not_now
 from repair.subject import add_subject
@@ -67,7 +68,7 @@ def _filtered(actor: Actor, **wanted: Any) -> QuerySet[Case]:
         rows = rows.filter(owner__isnull=True)
     if wanted.get("overdue_at"):
         rows = rows.filter(due_at__lte=wanted["overdue_at"])
-    return rows
+    return cases_to_review(actor, rows) if wanted.get("review") else rows
 
 
 def cases_that_fit(actor: Actor, wanted: dict[str, Any], now: datetime, *, most: int) -> list[Case]:
@@ -89,7 +90,8 @@ def list_cases(
     """Return cases: open ones by due date (soonest first), resolved ones newest first.
 
     An item holds LISTED, ``overdue`` and ``tool_owner``, who answers for the tool by its contract. Filters: state,
-    kind, tool, risk, alike (a fingerprint), run, mine, unowned. Verb ``repair.read``.
+    kind, tool, risk, alike (a fingerprint), run, mine, unowned, and ``review``: only what waits for the actor's review,
+    each with ``review`` {repair_id, resolution, proposed_by, proposed_at}. Verb ``repair.read``.
     """
     with reading(actor, READ) as tx:
         now = tx.now()
@@ -115,6 +117,9 @@ def list_cases(
                 name, actor, [str(last["id"])] if newest else [last["due_at"].isoformat(), str(last["id"])]
             )
         shown = [_present(tx, row, now) for row in listed]
+        if wanted.get("review"):
+            proposals = proposals_of(row["id"] for row in shown)
+            shown = [{**row, "review": proposals.get(row["id"])} for row in shown]
     return Page(shown, following, counted)
 
 

@@ -17,6 +17,8 @@ from runtime.kernel import seams
 _DUTY_SECONDS, _BULK_SECONDS, _STUCK_SECONDS = 2.0, 1.0, 60.0
 # The topic of the message that a case is overdue.
 OVERDUE = "repair.overdue"
+# The topic of the message that something waits for a second person's review.
+REVIEW_ASKED = "repair.review_asked"
 
 
 def connect() -> None:
@@ -31,6 +33,7 @@ def connect() -> None:
     seams.register_case_listener("repair", _called("opening", "on_needs"))
     seams.register_order_witness("repair", _called("undoing", "order_words"))
     seams.register_composer(OVERDUE, _called("mails", "overdue"))
+    seams.register_composer(REVIEW_ASKED, _called("mails", "review_asked"))
     seams.register_duty("repair_escalate", _called("duties", "escalate_overdue"), _DUTY_SECONDS)
     seams.register_duty("repair_settled", _called("duties", "close_settled"), _DUTY_SECONDS)
     seams.register_bench("repairs", _called("bench", "repairs"))

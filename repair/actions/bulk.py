@@ -27,6 +27,7 @@ from repair.law import (
 )
 from repair.models import BulkItem, BulkRepair
 from repair.queries import cases_that_fit
+from repair.reviews import tell_reviewers
 from repair.verbs import REVIEW, WORK
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
@@ -112,6 +113,8 @@ def order_bulk(*, actor: Actor, bulk_id: uuid.UUID, expected_version: int) -> di
         move_bulk(bulk, BULK_REVIEWING if bulk.needs_review else RUNNING)
         if bulk.state == RUNNING:
             _begin(unit, bulk)
+        else:
+            tell_reviewers(unit.tx, unit.tx.now(), bulk_id=bulk.id)
 
     return _act(actor, WORK, "repair.bulk.order", bulk_id, expected_version, "", order, (BULK_REVIEWING, RUNNING))
 

@@ -24,6 +24,7 @@ from repair.law import (
 from repair.models import Case, Proposal
 from repair.policy import needs_second, policy_of
 from repair.proof import insist_on_proof
+from repair.reviews import reviewed_in_bulk, tell_reviewers
 from repair.standing import About, why_not_now
 from repair.undoing import why_not_undone
 from repair.verbs import WORK
@@ -111,6 +112,8 @@ def propose_resolution(
         desk.tell("proposed", resolution=resolution, repair_id=str(given), second=why)
         _move(desk, why)
         desk.set(proposal_id=given)
+        if why is not None and not reviewed_in_bulk(given):
+            tell_reviewers(desk.unit.tx, desk.now, case_id=desk.case.id, repair_id=given)
         return {"repair_id": str(given), "needs_review": why is not None, "why_review": why}
 
     return act_on_case(

@@ -122,13 +122,13 @@ class Bulks(Endpoint):
         tag="repairs",
         name="list_bulk_repairs",
         answers={200: paged(shape(LISTED))},
-        query=PAGING,
+        query={**PAGING, "review": ({"enum": ["mine"]}, "Only what waits for your review.")},
     )
     def get(self, request: Request) -> Response:
         params = self.params
-        cursor, limit = params.cursor(), params.limit()
+        cursor, limit, review = params.cursor(), params.limit(), bool(params.many("review", ("mine",)))
         params.done()
-        return Response(list_bulks(actor=self.actor, cursor=cursor, limit=limit).as_json())
+        return Response(list_bulks(actor=self.actor, cursor=cursor, limit=limit, review=review).as_json())
 
     @describe(
         "Freeze the open cases that fit and preview one resolution for all; nothing is ordered by it",

@@ -88,6 +88,7 @@ LISTED: dict[str, Any] = {
     "resolved_at": maybe(TIME),
     "verified_by": maybe(TEXT),
 }
+WAITS = shape({"repair_id": ID, "resolution": {"enum": list(RESOLUTIONS)}, "proposed_by": TEXT, "proposed_at": TIME})
 EFFECTS = shape(
     {
         "items": many(

@@ -24,7 +24,7 @@ from repair.verbs import OPEN, REVIEW, WORK
 from runtime.access.authorize import authorize
 from runtime.api.base import COUNTING, PAGING, Endpoint, describe
 from runtime.api.http import body_id, json_body, path_id
-from runtime.api.schemas import ID, TEXT, paged, shape
+from runtime.api.schemas import ID, TEXT, maybe, paged, shape
 from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.kernel.seams import CASE_KINDS
@@ -49,7 +49,7 @@ class Repairs(Endpoint):
         "List repair cases: open ones by due date, resolved ones newest first",
         tag="repairs",
         name="list_repairs",
-        answers={200: paged(shape(schemas.LISTED))},
+        answers={200: paged(shape(schemas.LISTED, {"review": maybe(schemas.WAITS)}))},
         query={
             **PAGING,
             **COUNTING,
@@ -62,6 +62,7 @@ class Repairs(Endpoint):
             "mine": (_FLAG, "Only what you own."),
             "unowned": (_FLAG, "Only what nobody owns."),
             "overdue": (_FLAG, "Only what is overdue."),
+            "review": ({"enum": ["mine"]}, "Only what waits for your review; each with its `review`."),
         },
     )
     def get(self, request: Request) -> Response:
@@ -76,6 +77,7 @@ class Repairs(Endpoint):
             "mine": params.flag("mine"),
             "unowned": params.flag("unowned"),
             "overdue": params.flag("overdue"),
+            "review": _last(params.many("review", ("mine",))),
             "cursor": params.cursor(),
             "limit": params.limit(),
             "count": params.flag("count"),
