@@ -76,14 +76,15 @@ def waiting_reviews(*, actor: Actor, limit: int = 50) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: (one["due_at"], one["id"]))[:limit]
 
 
-def count_reviews(*, actor: Actor, bound: int = 100) -> int:
-    """Return how many reviews wait for this actor, at most ``bound``. Verb ``repair.read``."""
+def count_reviews(*, actor: Actor, bound: int = 100, bulks: bool = True) -> int:
+    """Return how many reviews wait for this actor, of ``bulks`` too, at most ``bound``. Verb ``repair.read``."""
     if not _reviews(actor):
         return 0
     with reading(actor, READ):
-        cases = cases_to_review(actor, Case.objects.exclude(state=RESOLVED)).values_list("id")[:bound]
-        bulks = bulks_to_review(actor, BulkRepair.objects.all()).values_list("id")[:bound]
-        return min(bound, len(cases) + len(bulks))
+        found = len(cases_to_review(actor, Case.objects.exclude(state=RESOLVED)).values_list("id")[:bound])
+        if bulks:
+            found += len(bulks_to_review(actor, BulkRepair.objects.all()).values_list("id")[:bound])
+        return min(bound, found)
 
 
 def tell_reviewers(tx: Tx, now: datetime, **about: uuid.UUID) -> None:

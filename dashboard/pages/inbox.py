@@ -31,6 +31,8 @@ from runtime.queries.definitions import list_workflows
 # What was decided lately is looked for among so many that were asked last: the page is read anew every few seconds.
 LATELY_OF = 2_000
 VIEWS = ("mine", "all", "decided")
+# So many repairs under review are listed here; the list of repairs has them all.
+MOST_REVIEWS = 50
 SAVED = views.Kind("inbox", frozenset({"view", "risk", "workflow", "sort"}))
 
 
@@ -55,6 +57,9 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponse:
         else list_requests(actor=actor, state=None, decided=True, sort="decided", newest=LATELY_OF, limit=8).items
     )
     by_time = sort == "deadline"
+    mine, waiting = requests.count_mine(actor), requests.reviews_waiting(actor)
+    # Cases know no filter of requests: they stand above the reader's own list as it is without any.
+    shown = view == "mine" and not (risk or workflow or cursor) and waiting
     context = {
         "now": now,
         "crumbs": [(_("Inbox"), None)],
@@ -66,7 +71,10 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponse:
         if may(actor, v.WORKFLOW_READ)
         else [],
         "narrowed": bool(risk or workflow),
-        "mine": requests.count_mine(actor),
+        "mine": mine,
+        "waiting": min(requests.BOUND, mine + waiting),
+        "reviews": requests.reviews(actor, limit=MOST_REVIEWS) if shown else [],
+        "review_count": waiting,
         "page": found,
         "groups": (_groups(rows, now) if by_time else [("", rows)] if rows else []) if state else [],
         "rows": rows,

@@ -39,7 +39,7 @@ class Group:
 
 def groups(actor: Actor) -> list[Group]:
     """Return the sidebar of this reader; a page they may not open is not named."""
-    waiting = requests.count_mine(actor)
+    waiting = requests.count_decisions(actor)
     cases = count_due(actor=actor)[0] if may(actor, REPAIR_READ) else 0
     attention = count_attention(actor=actor) if may(actor, v.RUN_READ) else 0
     rows = [

@@ -44,9 +44,10 @@ def now(request: HttpRequest, actor: Actor) -> HttpResponse:
     window = request.GET.get("within", "12")
     window = window if window in WINDOWS else "12"
     picture = read_now(actor=actor, failures_within=WINDOWS[window])
-    asked = requests.mine(actor)
+    asked, reviews = requests.mine(actor), requests.reviews(actor)
     cases = list_cases(actor=actor, limit=8).items if may(actor, REPAIR_READ) else []
     told = {one["run_id"] for one in cases}
+    reviewed = {one["id"] for one in reviews}
     stops = list_stops(actor=actor, standing=True, limit=100) if may(actor, v.STOP_READ) else []
     alerts = list_alerts(actor=actor, limit=ALERTS, count=True) if may(actor, v.ALERT_READ) else None
     context = {
@@ -56,9 +57,10 @@ def now(request: HttpRequest, actor: Actor) -> HttpResponse:
         "stops": stops[:MOST_STOPS],
         "more_stops": len(stops) > MOST_STOPS,
         "may_lift": may(actor, v.STOP_LIFT),
-        "lead": _lead(actor, picture, asked),
+        "lead": _lead(actor, picture, asked, reviews),
         "requests": asked,
-        "cases": [case_row(one) for one in cases],
+        "reviews": reviews,
+        "cases": [case_row(one) for one in cases if one["id"] not in reviewed],
         "attention": [one for one in picture["attention"] if one["id"] not in told],
         "alerts": [alert_row(one, partial(may, actor)) for one in alerts.items] if alerts else [],
         "alert_count": alerts.count if alerts else 0,
@@ -77,22 +79,23 @@ def _health(actor: Actor, picture: dict[str, Any]) -> list[dict[str, Any]]:
     return health(health_queries.readiness(), workers, *waits, picture["effects"], picture["at"])
 
 
-def _lead(actor: Actor, picture: dict[str, Any], asked: list[dict[str, Any]]) -> SafeString:
+def _lead(
+    actor: Actor, picture: dict[str, Any], asked: list[dict[str, Any]], reviews: list[dict[str, Any]]
+) -> SafeString:
     """Return the sentence that names today's duty; its numbers are the sidebar's, and lead to what they count."""
     parts = []
     if attention := count_attention(actor=actor):
         text = ngettext("%(n)s run needs a person.", "%(n)s runs need a person.", attention)
         url = f"{reverse('runs')}?status=needs_attention&within=all"
         parts.append(_linked(text, "n", bounded(attention, BOUND - 1), url))
-    if asked:
-        first = asked[0]["deadline"]
-        if first is None:
-            waiting = requests.count_mine(actor)
-            text = ngettext("%(n)s decision waits for you.", "%(n)s decisions wait for you.", waiting)
-            parts.append(_linked(text, "n", bounded(waiting, requests.BOUND - 1), reverse("inbox")))
-        else:
-            time, url = times.left((first - picture["at"]).total_seconds()), reverse("approval", args=[asked[0]["id"]])
-            parts.append(_linked(_("The next approval is due in %(time)s."), "time", time, url))
+    first = asked[0]["deadline"] if asked else None
+    if reviews or (asked and first is None):
+        waiting = requests.count_decisions(actor)
+        text = ngettext("%(n)s decision waits for you.", "%(n)s decisions wait for you.", waiting)
+        parts.append(_linked(text, "n", bounded(waiting, requests.BOUND - 1), reverse("inbox")))
+    if first is not None:
+        time, url = times.left((first - picture["at"]).total_seconds()), reverse("approval", args=[asked[0]["id"]])
+        parts.append(_linked(_("The next approval is due in %(time)s."), "time", time, url))
     if parts:
         return mark_safe(" ".join(parts))
     running = picture["states"].get("running", {}).get("h24", 0)

@@ -29,6 +29,7 @@ from repair.actions.propose import keep_pending, propose_resolution
 from repair.actions.resolve import resolve_case, review_proposal
 from repair.law import ANSWERS, HELD
 from repair.resuming import preview_resume
+from repair.reviews import count_reviews
 from repair.verbs import OPEN, READ, REVIEW, RUNBOOK, WORK
 from runtime.access import verbs as v
 from runtime.access.authorize import may
@@ -40,7 +41,7 @@ from runtime.queries.people import list_members
 from runtime.queries.run_parts import database_now
 from runtime.tools.validation import MAX_ARGUMENT_BYTES
 
-VIEWS = ("open", "mine", "unowned", "overdue", "resolved")
+VIEWS = ("open", "mine", "unowned", "overdue", "review", "resolved")
 HOURS = {"1": 1, "4": 4, "8": 8, "24": 24, "72": 72}
 
 
@@ -62,6 +63,7 @@ def repairs(request: HttpRequest, actor: Actor) -> HttpResponse:
         "page": found,
         "rows": [words.row(one) for one in found.items],
         "facets": facets,
+        "reviews": count_reviews(actor=actor, bulks=False) if may(actor, REVIEW) else None,
         "kinds": [(name, words.kind_word(name), n) for name, n in sorted(facets["kind"].items())],
         "groups": [{**one, "word": words.kind_word(one["kind"])} for one in groups],
         "filtered": filtered,
@@ -81,6 +83,7 @@ def wanted(request: HttpRequest) -> tuple[str, dict[str, Any]]:
         "mine": view == "mine",
         "unowned": view == "unowned",
         "overdue": view == "overdue",
+        "review": view == "review",
         **{name: asked.get(name) or None for name in ("kind", "tool", "risk", "alike")},
     }
 

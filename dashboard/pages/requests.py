@@ -1,4 +1,4 @@
-"""What pages read of approvals; empty for readers who may not see them."""
+"""What pages read of approvals and of repairs under review; empty for readers who may not see them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 from approvals.queries import count_pending, list_requests
 from approvals.verbs import READ
+from dashboard.presenters import reviews as review_words
+from repair.reviews import count_reviews, waiting_reviews
+from repair.verbs import READ as REPAIR_READ
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.api.base import PREFIX
@@ -44,3 +47,19 @@ def artifact_url(artifact_id: uuid.UUID | str) -> str:
 def count_mine(actor: Actor) -> int:
     """Return how many requests the reader may decide, at most BOUND."""
     return count_pending(actor=actor, mine=True, bound=BOUND) if may(actor, READ) else 0
+
+
+def reviews(actor: Actor, limit: int = 8) -> list[dict[str, Any]]:
+    """Return the repairs that wait for the reader's review, in words, the soonest due first."""
+    found = waiting_reviews(actor=actor, limit=limit) if may(actor, REPAIR_READ) else []
+    return [review_words.row(one) for one in found]
+
+
+def reviews_waiting(actor: Actor) -> int:
+    """Return how many repairs wait for the reader's review, at most BOUND."""
+    return count_reviews(actor=actor, bound=BOUND) if may(actor, REPAIR_READ) else 0
+
+
+def count_decisions(actor: Actor) -> int:
+    """Return how many decisions wait for the reader, requests and reviews, at most BOUND."""
+    return min(BOUND, count_mine(actor) + reviews_waiting(actor))
