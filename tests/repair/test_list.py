@@ -57,8 +57,9 @@ def _plan(desk: Any, sql: str, params: Any) -> str:
         ({"mine": True}, "qd_case_owned", "owner"),
         ({"unowned": True}, "qd_case_(owned|due)", "tenant_id"),
         ({"state": "resolved"}, "qd_case_ended", "tenant_id"),
+        ({"review": True}, "qd_case_reviewing", "tenant_id"),
     ],
-    ids=["open", "overdue", "kind", "alike", "mine", "unowned", "resolved"],
+    ids=["open", "overdue", "kind", "alike", "mine", "unowned", "resolved", "review"],
 )
 def test_each_way_of_asking_enters_its_index(desk, wanted: dict[str, Any], index: str, entered: str):
     opened(desk, 3)
