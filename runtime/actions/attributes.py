@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from runtime.access import verbs as v
@@ -15,7 +16,15 @@ from runtime.kernel.errors import BadInput, NotFound
 from runtime.store.tx import Tx
 
 
-def check_success(tx: Tx, success: dict[str, Any], plan: Plan) -> None:
+class Referred:
+    """What the attributes of one request's tasks name, read once however many of its items name it."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.verifier = cache(lambda reference: tx.one("verifier_at", split_reference(reference)))
+        self.run = cache(lambda run_id: tx.one("run_is_there", (run_id,)))
+
+
+def check_success(referred: Referred, success: dict[str, Any], plan: Plan) -> None:
     """Raise BadInput when the criterion cites a verifier by which it can never be met.
 
     That is one that is not registered here or was revoked, or a machine check that no node of the workflow makes.
@@ -24,7 +33,7 @@ def check_success(tx: Tx, success: dict[str, Any], plan: Plan) -> None:
     if reference is None:
         return
     where = "/success/verifier"
-    row = tx.one("verifier_at", split_reference(reference))
+    row = referred.verifier(reference)
     if row is None:
         mend = "GET verifiers/ lists those there are; `verifier authorise` adds one."
         raise BadInput(f"There is no verifier {reference}.", where=where, remediation=mend)
@@ -68,11 +77,11 @@ def _check_scopes(plan: Plan, asked: dict[str, list[str]], needed: list[str], he
             )
 
 
-def check_parent(tx: Tx, actor: Actor, parent: uuid.UUID | None) -> None:
+def check_parent(referred: Referred, actor: Actor, parent: uuid.UUID | None) -> None:
     """Raise NotFound unless the run that is named as parent is there, in this tenant, for this actor to see."""
     if parent is None:
         return
-    if not may(actor, v.RUN_READ) or tx.one("run_is_there", (parent,)) is None:
+    if not may(actor, v.RUN_READ) or referred.run(parent) is None:
         raise NotFound(
             "There is no run of that id in this tenant.", where="/parent", remediation="Name the run that submits this."
         )

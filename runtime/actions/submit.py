@@ -13,7 +13,7 @@ import orjson
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.admission import check_tenant
-from runtime.actions.attributes import check_capabilities, check_parent, check_success
+from runtime.actions.attributes import Referred, check_capabilities, check_parent, check_success
 from runtime.actions.base import WORK_CHANNEL, frame
 from runtime.actions.manifests import Policies, clock_and_policies, manifest_of, tool_pools
 from runtime.actions.references import keep_references
@@ -110,8 +110,9 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
     answers: list[Accepted | QuarterdeckError | None] = [None] * len(requests)
     with frame(actor) as unit:
         now, policies, classes = clock_and_policies(unit.tx)
-        # Many items of one request name the same workflow: it is looked up once.
+        # Many items of one request name the same workflow, parent or verifier: each is looked up once.
         version = cache(lambda name, number: unit.tx.one("workflow_version", {"name": name, "number": number}))
+        referred = Referred(unit.tx)
         # A key that is taken is answered from its task, whatever would be said of the request today.
         held, owners = _held(unit.tx, requests), _owners(unit.tx, requests)
         drafts: dict[int, Draft] = {}
@@ -124,8 +125,8 @@ def _submit(actor: Actor, requests: list[SubmitRequest]) -> list[Accepted | Quar
                     answers[index] = _again(request, known)
                 else:
                     check_owner(actor, owners.get(request.session or ""))
-                    check_parent(unit.tx, actor, request.parent)
-                    drafts[index] = _draft(unit, request, now, found, policies, classes)
+                    check_parent(referred, actor, request.parent)
+                    drafts[index] = _draft(unit, request, now, found, policies, classes, referred)
             except QuarterdeckError as problem:
                 answers[index] = problem
         # In the order of their keys: two requests with the same keys never wait for each other in a circle.
@@ -155,10 +156,12 @@ def _draft(
     found: tuple[Any, ...] | None,
     policies: Policies,
     classes: dict[str, WorkClass],
+    referred: Referred,
 ) -> Draft:
     """Make a draft of a request.
 
-    ``found`` is the row of the workflow version it names; ``policies`` and ``classes`` are the tenant's.
+    ``found`` is the row of the workflow version it names; ``policies`` and ``classes`` are the tenant's;
+    ``referred`` is what the request's items name, read already where another one named it.
     """
     if found is None:
         version = "" if request.version is None else f" in version {request.version}"
@@ -170,7 +173,7 @@ def _draft(
     version_id, _number, spec_sha256, _workflow_id = found
     plan = unit.plan_of(unit.tx, version_id)
     _check(request, plan)
-    check_success(unit.tx, request.success, plan)
+    check_success(referred, request.success, plan)
     check_capabilities(unit.tx, request.scope, version_id, plan)
     check_tenant(unit.tx, request.priority, len(plan.roots))
     body = canonical_bytes(request.input)

@@ -10,12 +10,13 @@ import pytest
 from django.db import connections
 
 from runtime.actions import base
-from runtime.actions.submit import SubmitRequest, submit_bulk
-from runtime.kernel.errors import BadInput, Unavailable
+from runtime.actions.submit import Accepted, SubmitRequest, submit_bulk
+from runtime.kernel.errors import BadInput, NotFound, Unavailable
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import tenant_tx
 from tests.support.engine import Engine, sweep
 from tests.support.specs import tool, workflow
+from tests.support.statements import captured
 
 pytestmark = [pytest.mark.req("C2.1", "C2.2"), pytest.mark.django_db(transaction=True)]
 FAR = datetime(9998, 12, 31, tzinfo=UTC)
@@ -45,6 +46,21 @@ def test_a_time_limit_beyond_all_calendars_is_its_items_problem(engine, flow):
     assert isinstance(refused, BadInput)
     assert refused.where == "/timeout"
     assert engine.run(accepted.run_id).status == "queued"
+
+
+@pytest.mark.req("A4.1")
+def test_what_many_items_name_alike_is_read_once(engine, flow):
+    parent = engine.submit(workflow(tool("a")))
+    child = SubmitRequest(workflow=flow, input={}, parent=parent)
+    orphan = SubmitRequest(workflow=flow, input={}, parent=uuid7())
+    judged = SubmitRequest(workflow=flow, input={}, success={"verifier": "nobody.there@1"})
+    with captured() as asked:
+        answers = submit_bulk(actor=engine.actor, requests=[child, orphan, judged] * 4)
+    assert [isinstance(one, Accepted) for one in answers] == [True, False, False] * 4
+    assert {type(one) for one in answers[1::3]} == {NotFound}
+    assert {one.where for one in answers[2::3]} == {"/success/verifier"}
+    named = [values for _statement, values in asked if values in ((parent,), (orphan.parent,), ("nobody.there", 1))]
+    assert len(named) == 3
 
 
 class Holder(threading.Thread):
