@@ -58,7 +58,7 @@ def _receivers(tx: Tx, row: dict[str, Any], why: str) -> list[str]:
     if name is None and row["assignee"] is not None:
         name = row["assignee"].removeprefix("user:")
     if name is not None:
-        return [address for (address,) in tx.rows("address_of_member", (name,))]
+        return [address for (address,) in tx.rows("addresses_of_member", (name,))]
     if named(row["role"]):
         return sorted({address for _id, _name, address in members_asked(tx, row["role"]) if address})
     return [address for (address,) in tx.rows("addresses_of_role", (row["role"] or "admin",))]

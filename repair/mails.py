@@ -48,8 +48,7 @@ _PROPOSED = {
 def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
     """Compose the mail to whom a case was escalated to, and to its tool's owner.
 
-    None when it is resolved or nobody has an address. Where a person of the chain is gone or has no address, the
-    administrators are told.
+    None when it is resolved or nobody has an address. Where nobody of a link has one, the administrators are told.
     """
     case = Case.objects.filter(id=uuid.UUID(payload["case_id"])).first()
     if case is None or case.state == RESOLVED:
@@ -74,9 +73,10 @@ def _addresses(tx: Tx, case: Case) -> list[str]:
     link = case.escalated_to or "oncall"
     if link == OWNER:
         link = case.owner or "oncall"
-    if not link.startswith(PERSON):
-        return [address for (address,) in tx.rows("addresses_of_role", (link,))]
-    found = [address for (address,) in tx.rows("addresses_of_member", (link.removeprefix(PERSON),))]
+    person = link.startswith(PERSON)
+    asked = ("addresses_of_member", link.removeprefix(PERSON)) if person else ("addresses_of_role", link)
+    found = [address for (address,) in tx.rows(asked[0], (asked[1],))]
+    # The case keeps that it was escalated: a link that reaches nobody must not be silence.
     return found or [address for (address,) in tx.rows("addresses_of_role", ("admin",))]
 
 
@@ -115,8 +115,10 @@ def _case_asked(payload: dict[str, Any]) -> _Asked | None:
     case = Case.objects.filter(
         id=uuid.UUID(payload["case_id"]), state=REVIEWING, proposal_id=uuid.UUID(payload["repair_id"])
     ).first()
-    proposal = Proposal.objects.filter(id=case.proposal_id, decision__isnull=True).first() if case else None
-    if case is None or proposal is None:
+    if case is None or case.proposal_id is None:
+        return None
+    proposal = Proposal.objects.filter(id=case.proposal_id, decision__isnull=True).first()
+    if proposal is None:
         return None
     by_user = (proposal.proposed_user_id, case.owner_user_id)
     title = " ".join(case.title.split())

@@ -36,7 +36,7 @@ def needed(resolution: str) -> frozenset[str]:
 
 def cases_to_review(actor: Actor, rows: QuerySet[Case]) -> QuerySet[Case]:
     """Return those of ``rows`` whose proposal waits for a decision that this actor may take."""
-    if not _reviews(actor):
+    if actor.user_id is None or not _reviews(actor):
         return rows.none()
     waits = Proposal.objects.filter(id=OuterRef("proposal_id"), decision__isnull=True)
     waits = _permitted(actor, waits.exclude(proposed_user_id=actor.user_id))
@@ -45,7 +45,7 @@ def cases_to_review(actor: Actor, rows: QuerySet[Case]) -> QuerySet[Case]:
 
 def bulks_to_review(actor: Actor, rows: QuerySet[BulkRepair]) -> QuerySet[BulkRepair]:
     """Return those of ``rows`` that are ordered and wait for a decision that this actor may take."""
-    if not _reviews(actor):
+    if actor.user_id is None or not _reviews(actor):
         return rows.none()
     return _permitted(actor, rows.filter(state=BULK_REVIEWING).exclude(created_user_id=actor.user_id))
 
@@ -112,7 +112,7 @@ def _bulks(actor: Actor, limit: int) -> list[dict[str, Any]]:
     items = BulkItem.objects.filter(bulk_id__in=[one["id"] for one in bulks], state=NOT_BEGUN)
     sums: dict[uuid.UUID, list[tuple[str, int, datetime]]] = {}
     for bulk_id, *rest in items.values_list("bulk_id", "case__risk").annotate(n=Count("id"), due=Min("case__due_at")):
-        sums.setdefault(bulk_id, []).append(tuple(rest))  # type: ignore[arg-type]
+        sums.setdefault(bulk_id, []).append(tuple(rest))
     return [
         {
             "about": "bulk",

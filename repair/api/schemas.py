@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from repair.actions.chain import MOST_LINKS
 from repair.actions.resolve import DECISIONS
 from repair.board import EVIDENCE, STANDS
 from repair.law import ANSWERS, RESOLUTIONS, SETTLED, STATES
@@ -132,23 +133,23 @@ WRITE_RUNBOOK = shape(
     },
     closed=True,
 )
-_LINKS = many(
-    shape(
-        {
-            "to": {"type": "string", "maxLength": 40, "description": "A role, `user:NAME` of a member, or `owner`."},
-            "after_minutes": {"type": "integer", "minimum": 0, "description": "After the due date."},
-        }
-    )
-)
+_LINK = {
+    "to": {"type": "string", "maxLength": 40, "description": "A role, `user:NAME` of a member, or `owner`."},
+    "after_minutes": {"type": "integer", "minimum": 0, "description": "After the due date."},
+}
 CHAIN: dict[str, Any] = {
     "version": {**COUNT, "description": "0: nobody set one."},
-    "links": _LINKS,
+    "links": many(shape(_LINK)),
     "default": {**_FLAG, "description": "The links are everybody's."},
 }
 CHAIN_SET = shape({**CHAIN, "set_by": maybe(TEXT), "set_at": maybe(TIME), "reason": TEXT})
 SET_CHAIN = shape(
     {
-        "links": {**_LINKS, "description": "Each later than the one before; none: the default counts again."},
+        "links": {
+            **many(shape(_LINK, closed=True)),
+            "maxItems": MOST_LINKS,
+            "description": "Each later than the one before; none: the default counts again.",
+        },
         "expected_version": {
             "type": "integer",
             "minimum": 0,

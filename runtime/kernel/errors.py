@@ -6,6 +6,8 @@ from typing import Any
 
 # What every error says, in an answer of the API and of a step alike (C6.1).
 STRUCTURED = ("code", "retryable", "retry_after", "run_id", "step_id", "remediation")
+# Classes of a step's error that pass by themselves (B4.1).
+TRANSIENT_CLASSES = frozenset({"network", "timeout", "rate_limited", "server_error"})
 
 
 class QuarterdeckError(Exception):

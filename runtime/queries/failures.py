@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-# Classes that pass by themselves (B4.1); ``tools.outcome`` has the same.
-TRANSIENT = frozenset({"network", "timeout", "rate_limited", "server_error"})
+from runtime.kernel.errors import TRANSIENT_CLASSES
+
 _MENDS = {
     "network": "Look whether the tool can be reached, then run the step again.",
     "timeout": "Look whether the tool answers in time, then run the step again.",
@@ -42,7 +42,7 @@ def told(
     return {
         **error,
         "code": error.get("code") or name,
-        "retryable": status != "unknown" and (waits or name in TRANSIENT),
+        "retryable": status != "unknown" and (waits or name in TRANSIENT_CLASSES),
         "retry_after": max(0.0, round((until - now).total_seconds(), 3)) if until and now else None,
         "run_id": run_id,
         "step_id": step_id,

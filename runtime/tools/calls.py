@@ -19,11 +19,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 
-from runtime.kernel.errors import BadInput, QuarterdeckError
+from runtime.kernel.errors import TRANSIENT_CLASSES, BadInput, QuarterdeckError
 from runtime.tools.contract_schema import ERROR_CLASSES, FINAL_CLASSES
 from runtime.tools.errors import Refused, ToolError
 from runtime.tools.outcome import (
-    TRANSIENT_CLASSES,
     Answer,
     CallRequest,
     CallResult,

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.kernel.errors import TRANSIENT_CLASSES
 from runtime.tools.contract import ToolContract
 from runtime.tools.errors import ToolError
 from runtime.tools.redact import redact
 from runtime.tools.showing import NOBODY, Showing
 
-TRANSIENT_CLASSES = frozenset({"network", "timeout", "rate_limited", "server_error"})
 # ``sent`` is committed before the call, so a call that was stopped at the last look leaves the operation absent.
 OPERATION_STATUS = {
     "ok": "succeeded",

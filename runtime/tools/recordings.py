@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any
 
 from runtime.actions.verifying import REPORT, Callback, leads_to
-from runtime.kernel.canonical import canonical_bytes, digest
-from runtime.kernel.errors import BadInput, InvalidJSON
+from runtime.kernel.canonical import canonical_bytes, digest, loads
+from runtime.kernel.errors import TRANSIENT_CLASSES, BadInput, InvalidJSON
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.models.definitions import SAMPLE_KINDS
 from runtime.tools.adapters.recorded import recorded
 from runtime.tools.calls import CallRequest, replay
 from runtime.tools.contract import ToolContract
 from runtime.tools.contract_schema import ERROR_CLASSES
-from runtime.tools.outcome import TRANSIENT_CLASSES
 
 MAX_RECORDING_BYTES = 200_000
 MOST_BYTES = 50_000_001
+# What all recordings of a version are played with, besides the one that shows an answer above its contract's limit.
+MOST_PLAYED, MOST_PLAYED_EACH = 20_000_000, 1_000_000
 _TEXT = {"type": "string", "maxLength": 100_000}
 _SIZE = {"type": "integer", "minimum": 1, "maximum": MOST_BYTES, "description": "A body of so many bytes."}
 _ANSWERS: dict[str, dict[str, Any]] = {
@@ -145,8 +147,29 @@ def check_sample(contract: ToolContract, sample: Any, where: str) -> tuple[bytes
     if problems := _form(contract.adapter).problems(sample):
         first = problems[0]
         raise BadInput(first.detail, where=f"{where}{first.where}", remediation=first.mend)
+    most, played = max(MOST_PLAYED_EACH, contract.max_result_bytes + 1), _body_bytes(sample["recording"])
+    if played > most:
+        detail = f"A body of a recording has at most {most} bytes, this one has {played}."
+        mend = "One byte more than the contract's max_result_bytes shows what is too large."
+        raise BadInput(detail, where=f"{where}/recording/answer/bytes", remediation=mend)
     hashed = {name: sample[name] for name in ("kind", "recording", "expect")}
     return canonical_bytes(sample["recording"]), digest(canonical_bytes(hashed))
+
+
+def check_played(contract: ToolContract, recordings: Iterable[bytes]) -> None:
+    """Raise BadInput when all recordings of a version, canonical bytes, are too much to be played at once."""
+    most = MOST_PLAYED + contract.max_result_bytes + 1
+    played = sum(len(one) + _body_bytes(loads(one)) for one in recordings)
+    if played > most:
+        mend = "Record smaller bodies, or fewer of them."
+        detail = f"The recordings of a version have at most {most} bytes in all, these have {played}."
+        raise BadInput(detail, where="/samples", remediation=mend)
+
+
+def _body_bytes(recording: dict[str, Any]) -> int:
+    """Return the size of a body of which a recording keeps the size alone."""
+    answer = recording.get("answer")
+    return int(answer.get("bytes", 0)) if isinstance(answer, dict) else 0
 
 
 def read_recording(contract: ToolContract, recording: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from runtime.kernel.errors import TRANSIENT_CLASSES
 from runtime.tools.contract_schema import FINAL_CLASSES
-from runtime.tools.outcome import TRANSIENT_CLASSES
 
 _LARGEST_EXPONENT = 60
 

@@ -22,7 +22,7 @@ from runtime.kernel.ids import uuid7
 from runtime.models import ToolSample, ToolSignature, ToolVersion
 from runtime.store.tx import Tx, tenant_tx
 from runtime.tools.contract import ToolContract, check_contract
-from runtime.tools.recordings import check_sample, read_recording, wanted_kinds, why_unfit
+from runtime.tools.recordings import check_played, check_sample, read_recording, wanted_kinds, why_unfit
 
 MOST_SAMPLES, MOST_AT_ONCE = 200, 50
 
@@ -54,7 +54,8 @@ def add_samples(*, actor: Actor, name: str, version: int, samples: Any) -> dict[
     with tenant_tx(actor.tenant_id) as tx:
         version_id, contract = _locked(tx, name, version)
         checked = [check_sample(contract, one, f"/samples/{at}") for at, one in enumerate(samples)]
-        held = dict(ToolSample.objects.filter(tool_version_id=version_id).values_list("name", "sha256"))
+        there = _samples(version_id)
+        held = {one.name: one.sha256 for one in there}
         now, rows = tx.now(), []
         for at, (one, (recording, sha256)) in enumerate(zip(samples, checked, strict=True)):
             if one["name"] in held:
@@ -70,13 +71,20 @@ def add_samples(*, actor: Actor, name: str, version: int, samples: Any) -> dict[
                     recorded_by=actor.label, recorded_at=now,
                 )
             )  # fmt: skip
-        _keep(tx, actor, f"{name}@{version}", held, rows)
+        _bound(contract, [*there, *rows])
+        _keep(tx, actor, f"{name}@{version}", rows)
     return {"tool": f"{name}@{version}", "added": len(rows), "kept": len(held)}
 
 
-def _keep(tx: Tx, actor: Actor, tool: str, held: dict[str, Any], rows: list[ToolSample]) -> None:
-    if len(held) > MOST_SAMPLES:
-        raise BadInput(f"A version keeps at most {MOST_SAMPLES} recordings.", where="/samples")
+def _bound(contract: ToolContract, rows: list[ToolSample], where: str = "/samples") -> None:
+    """Raise BadInput when these are more recordings than a version keeps, or more than is played at once."""
+    if len(rows) > MOST_SAMPLES:
+        mend = "Register another version for what changed."
+        raise BadInput(f"A version keeps at most {MOST_SAMPLES} recordings.", where=where, remediation=mend)
+    check_played(contract, [bytes(one.recording) for one in rows])
+
+
+def _keep(tx: Tx, actor: Actor, tool: str, rows: list[ToolSample]) -> None:
     if not rows:
         return
     ToolSample.objects.bulk_create(rows)
@@ -89,9 +97,9 @@ def check_samples(*, actor: Actor, name: str, version: int) -> dict[str, Any]:
 
     Returns {tool, contract_sha256, samples_sha256, passed, missing, checks: [{name, kind, expected, found, passed,
     why}]}; ``missing`` are the kinds without a recording. Nothing is called or written. Raises NotFound,
-    PermissionDenied. Verb ``tool.read``.
+    PermissionDenied. Verb ``tool.register``: playing recordings is work, and it is for whoever signs them.
     """
-    authorize(actor, v.TOOL_READ)
+    authorize(actor, v.TOOL_REGISTER)
     with tenant_tx(actor.tenant_id):
         version_id, contract = _version(name, version)
         rows = _samples(version_id)
@@ -116,6 +124,7 @@ def sign_samples(
         if taken_from is not None:
             known = {one.name for one in rows}
             taken = [one for one in _samples(_version(name, taken_from)[0]) if one.name not in known]
+            _bound(contract, [*rows, *taken], "/taken_from")
     # In no transaction: reading recordings may take a while.
     told = _checked(contract, [*rows, *taken])
     if not told["passed"]:

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from runtime.kernel.conf import conf
+from runtime.kernel.errors import TRANSIENT_CLASSES
 from runtime.kernel.ids import uuid7
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx, tenant_tx
-from runtime.tools.outcome import TRANSIENT_CLASSES
 from runtime.worker.gates import Gates, let_go
 from runtime.worker.work import UNREAD, Report
 

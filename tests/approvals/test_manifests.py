@@ -11,6 +11,7 @@ import pytest
 from approvals.actions.policies import propose_policy
 from approvals.queries import get_request
 from runtime.actions.reruns import new_run
+from runtime.actions.settings import set_setting
 from runtime.models import Checkpoint, Event, Manifest, Run
 from runtime.queries.checkpoints import read_recovery_point
 from runtime.store.tx import tenant_tx
@@ -58,6 +59,16 @@ def test_another_active_policy_is_another_manifest(office):
     assert before[1] == {}
     assert under_first[1] == {"approvals": f"1:{first['sha256']}"}
     assert under_second[1] == {"approvals": f"3:{second['sha256']}"}
+
+
+@pytest.mark.req("A10.2")
+def test_what_judges_without_a_policy_is_in_the_manifest(office):
+    allowed = bound(office, submit(office))
+    for word in ("require_approval", "deny"):
+        set_setting(actor=office.admin, key="approvals.default", value=word)
+        assert bound(office, submit(office))[1] == {"approvals": f"default:{word}"}
+    set_setting(actor=office.admin, key="approvals.default", value="allow")
+    assert bound(office, submit(office)) == allowed == (allowed[0], {})
 
 
 def test_the_policy_of_one_tenant_is_in_no_manifest_of_another(office, other_tenant):

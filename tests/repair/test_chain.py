@@ -82,16 +82,21 @@ def test_what_is_open_follows_the_newest_chain_and_what_was_told_stays_told(fres
     desk = Desk(tenant)
     case = desk.case(desk.lost("human"))
     clock.advance(61 * 60)
-    with as_role("worker"):
-        assert escalate_overdue() == 1
-        put(desk, ("admin", 0))
-        clock.advance(300 * 60)
-        assert escalate_overdue() == 0, "a chain of one link has told it"
-        put(desk, ("admin", 0), ("approver", 5), expected=1)
-        assert escalate_overdue() == 1
-        assert desk.read(case["id"])["escalated_to"] == "approver"
-        set_chain(actor=desk.admin, links=[], expected_version=2)
-        assert escalate_overdue() == 1
+
+    def escalated():
+        # A worker escalates; people set the chain, by the web.
+        with as_role("worker"):
+            return escalate_overdue()
+
+    assert escalated() == 1
+    put(desk, ("admin", 0))
+    clock.advance(300 * 60)
+    assert escalated() == 0, "a chain of one link has told it"
+    put(desk, ("admin", 0), ("approver", 5), expected=1)
+    assert escalated() == 1
+    assert desk.read(case["id"])["escalated_to"] == "approver"
+    set_chain(actor=desk.admin, links=[], expected_version=2)
+    assert escalated() == 1
     assert (desk.read(case["id"])["escalated_to"], desk.read(case["id"])["escalations"]) == ("admin", 3)
 
 
@@ -185,6 +190,8 @@ def test_the_mail_goes_to_whom_the_link_names_and_to_admins_where_that_one_is_go
     claim_case(actor=desk.oncall, case_id=case["id"])
     assert to("owner") == ["on@desk"]
     assert to("admin") == ["admin@desk"]
+    # A role that nobody has, or has no address in, is no silence.
+    assert to("integrator") == ["admin@desk"]
     with tenant_tx(tenant.id):
         gone = Membership.objects.values_list("id", flat=True).get(user_id=desk.second.user_id)
     end_membership(actor=desk.admin, membership_id=gone)
@@ -203,6 +210,10 @@ def test_over_http_and_by_the_command(desk, tenant):
     )
     wrong = {**body, "links": [{"to": "admin", "after_minutes": "soon"}]}
     assert problem(admin.post("escalation-chain/", wrong), 400)["where"] == "/links/0/after_minutes"
+    more = {**body, "links": [{"to": "admin", "after_minutes": 0, "typo": 1}]}
+    assert problem(admin.post("escalation-chain/", more), 400)["where"].startswith("/links/0")
+    long = {**body, "links": links(*[("admin", minute) for minute in range(MOST_LINKS + 1)])}
+    assert problem(admin.post("escalation-chain/", long), 400)["where"] == "/links"
     slug = ("--tenant", tenant.slug)
     assert pairs(run("escalation", "show", *slug)[0]) == [("owner", 0), ("admin", 15)]
     run("escalation", "set", "oncall", "admin+20", "--reason", "days", *slug)

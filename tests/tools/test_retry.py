@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.kernel.errors import TRANSIENT_CLASSES
 from runtime.tools.contract_schema import ERROR_CLASSES, FINAL_CLASSES
-from runtime.tools.outcome import TRANSIENT_CLASSES
 from runtime.tools.retry import may_retry, next_delay
 
 POLICY = {"max_attempts": 3, "initial_s": 1.0, "max_s": 60.0, "jitter": 0.2, "retry_on": ["transient"]}

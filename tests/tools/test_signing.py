@@ -13,6 +13,7 @@ from runtime.queries.samples import read_samples
 from runtime.store.tx import tenant_tx
 from runtime.tools.builtin_samples import builtin_samples
 from runtime.tools.contract import check_contract
+from runtime.tools.recordings import MOST_PLAYED_EACH
 from runtime.tools.registry import register_tool, tool_of
 from runtime.tools.samples import SampleExists, SamplesUnfit, add_samples, check_samples, sign_samples
 from runtime.worker.asking import query_operation
@@ -141,13 +142,12 @@ def test_who_may_not_and_other_tenants_change_nothing(office, other_tenant):
     for act in (
         lambda actor: add_samples(actor=actor, name=NAME, version=1, samples=samples()),
         lambda actor: sign_samples(actor=actor, name=NAME, version=1, reason="x"),
+        lambda actor: check_samples(actor=actor, name=NAME, version=1),
     ):
         with pytest.raises(PermissionDenied):
             act(office.integrator)
         with pytest.raises(NotFound):
             act(strangers.admin)
-    with pytest.raises(NotFound):
-        check_samples(actor=strangers.admin, name=NAME, version=1)
     assert read_samples(actor=office.admin, name=NAME, version=1)["samples"] == []
 
 
@@ -161,6 +161,35 @@ def test_bad_samples_are_refused_whole(office):
     with pytest.raises(BadInput):
         sign_samples(actor=office.admin, name=NAME, version=1, reason=" ")
     assert read_samples(actor=office.admin, name=NAME, version=1)["samples"] == []
+
+
+def test_what_a_check_plays_is_bounded_when_it_is_kept(office):
+    register(office)
+    large = next(one for one in samples() if one["kind"] == "oversize")
+    most = max(MOST_PLAYED_EACH, check_contract(reading()).max_result_bytes + 1)
+    each = [{**large, "name": f"large {at}", "recording": {"answer": {"bytes": most}}} for at in range(50)]
+    with pytest.raises(BadInput) as refused:
+        keep(office, [{**each[0], "recording": {"answer": {"bytes": most + 1}}}])
+    assert refused.value.where == "/samples/0/recording/answer/bytes"
+    with pytest.raises(BadInput, match="in all") as refused:
+        keep(office, each)
+    assert refused.value.where == "/samples"
+    assert keep(office, each[:10])["kept"] == 10
+    with pytest.raises(BadInput, match="in all"):
+        keep(office, each[10:])
+
+
+def test_recordings_that_are_taken_over_count_as_those_that_are_kept(office):
+    for version in (1, 2):
+        register(office, version)
+    one = samples()[0]
+    for version, hundreds in ((1, range(3)), (2, range(3, 5))):
+        for hundred in hundreds:
+            keep(office, [{**one, "name": f"{hundred} {at}"} for at in range(50)], version)
+    with pytest.raises(BadInput, match="at most 200") as refused:
+        sign(office, 2, taken_from=1)
+    assert refused.value.where == "/taken_from"
+    assert len(read_samples(actor=office.admin, name=NAME, version=2)["samples"]) == 100
 
 
 def test_a_tool_that_asks_for_none_goes_on_and_may_be_signed_all_the_same(office):

@@ -318,18 +318,18 @@ WHERE a.id = %s;
 UPDATE qd_approval SET state = 'cancelled', revision = revision + 1, closed_at = qd_now(), outcome_reason = %(reason)s
 WHERE subject_kind = %(kind)s AND subject_id = %(subject)s AND state = 'pending';
 
--- name: address_of_member
-SELECT u.email FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
-WHERE u.username = %s AND m.ended_at IS NULL AND u.is_active AND u.email <> '';
-
 -- name: policy_active
 -- The active version, if there is one, and what the tenant says of writing calls where there is none.
 SELECT p.version, p.rules, t.settings #>> '{approvals,default}' FROM qd_tenant t
   LEFT JOIN qd_approval_policy p ON p.tenant_id = t.id AND p.state = 'active' WHERE t.id = %s;
 
 -- name: policy_in_force
--- What a run's manifest says of the active policy: its version, and the digest of its rules.
-SELECT version || ':' || encode(sha256, 'hex') FROM qd_approval_policy WHERE state = 'active';
+-- What a run's manifest says of the active policy: its version, and the digest of its rules. Where none is active, what
+-- the tenant says of writing calls by its setting; nothing when that allows them.
+SELECT coalesce(p.version || ':' || encode(p.sha256, 'hex'), 'default:' || (t.settings #>> '{approvals,default}'))
+FROM qd_tenant t LEFT JOIN qd_approval_policy p ON p.tenant_id = t.id AND p.state = 'active'
+WHERE t.id = qd_tenant()
+  AND (p.id IS NOT NULL OR t.settings #>> '{approvals,default}' IN ('require_approval', 'deny'));
 
 -- name: operations_begun
 -- Calls that the ledger answers for: what is proved absent may be sent anew, all else is not.

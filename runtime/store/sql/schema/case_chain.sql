@@ -3,7 +3,8 @@ ALTER TABLE qd_case_chain ENABLE ROW LEVEL SECURITY;
 ALTER TABLE qd_case_chain FORCE ROW LEVEL SECURITY;
 CREATE POLICY qd_own_tenant ON qd_case_chain
   USING (tenant_id = (SELECT qd_tenant())) WITH CHECK (tenant_id = (SELECT qd_tenant()));
-GRANT SELECT, INSERT ON qd_case_chain TO qd_web, qd_worker;
+GRANT SELECT ON qd_case_chain TO qd_web, qd_worker;
+GRANT INSERT ON qd_case_chain TO qd_web;
 CREATE TRIGGER qd_immutable BEFORE UPDATE OR DELETE ON qd_case_chain FOR EACH ROW EXECUTE FUNCTION qd_append_only();
 ALTER TABLE qd_case_chain ADD CONSTRAINT qd_case_chain_in_pairs CHECK (cardinality(told) = cardinality(after_minutes));
 GRANT SELECT ON qd_case_chain TO qd_definer;

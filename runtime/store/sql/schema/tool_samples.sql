@@ -5,7 +5,9 @@ DO $$ DECLARE t text; BEGIN
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
     EXECUTE format('CREATE POLICY qd_own_tenant ON %I USING (tenant_id = (SELECT qd_tenant()))
                     WITH CHECK (tenant_id = (SELECT qd_tenant()))', t);
-    EXECUTE format('GRANT SELECT, INSERT ON %I TO qd_web, qd_worker', t);
+    -- A worker looks whether a version is signed; what signs it are people, by the web and by commands.
+    EXECUTE format('GRANT SELECT ON %I TO qd_web, qd_worker', t);
+    EXECUTE format('GRANT INSERT ON %I TO qd_web', t);
     EXECUTE format('CREATE TRIGGER qd_immutable BEFORE UPDATE OR DELETE ON %I
                     FOR EACH ROW EXECUTE FUNCTION qd_append_only()', t);
   END LOOP;
