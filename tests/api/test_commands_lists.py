@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -9,7 +10,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
 
+from runtime.models import Membership
+from runtime.store.tx import tenant_tx
 from tests.api.test_commands import file, run
 from tests.support.api import WORKFLOW, Caller, problem
 from tests.support.factories import make_member
@@ -94,3 +99,19 @@ def test_a_command_whose_reader_has_gone_ends_quietly(tenant):
         assert told.stderr == "", words
         assert told.returncode == 141, words
     os.close(writes)
+
+
+def test_the_manuals_commands_make_the_first_tenant_and_person(monkeypatch):
+    """As they stand in README, but for the password, which the first one asks for."""
+    chapter = (ROOT / "README.md").read_text().partition("### Your first tenant and person\n")[2]
+    block = chapter.partition("```sh\n")[2].partition("```")[0]
+    made, create, member = [line.removeprefix(".venv/bin/python manage.py ").split() for line in block.splitlines()]
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "a long way to the harbour")
+    call_command(*made, "--no-input", stdout=io.StringIO())
+    run(*create)
+    run(*member)
+    user = get_user_model().objects.get(username="ada")
+    (tenant,) = [one for one in run("tenant", "list") if one["slug"] == "harbour"]
+    assert user.check_password("a long way to the harbour")
+    with tenant_tx(uuid.UUID(tenant["id"])):
+        assert list(Membership.objects.values_list("user_id", "role")) == [(user.pk, "admin")]
