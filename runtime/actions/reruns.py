@@ -113,6 +113,8 @@ def _start(
             current_status=latest[1],
         )
     source = of.id if of is not None else latest[0]
+    if adopt:  # what is run again may use what that run might, which can be a budget of its own
+        budget = orjson.loads(tx.rows("budget_of_run", (source,))[0][0])
     now, policies, classes = clock_and_policies(tx)
     plan = unit.plan_of(tx, version_id)
     draft = Draft(

@@ -28,10 +28,12 @@ def count_calls(tx: Tx, claimed: Collection[Claimed]) -> None:
             of_runs.setdefault(one.run_id, []).append(one)
     if not of_runs:
         return
-    made = dict(tx.rows("calls_of_runs", arrays("u", [(run_id,) for run_id in of_runs])))
+    counted = tx.rows("calls_of_runs", arrays("u", [(run_id,) for run_id in of_runs]))
+    made = {run_id: (count, in_hand) for run_id, count, in_hand in counted}
     for run_id, steps in of_runs.items():
+        count, in_hand = made[run_id]
         for place, one in enumerate(steps):
-            one.calls_before = made[run_id] - len(steps) + place
+            one.calls_before, one.calls_made = count - len(steps) + place, count - in_hand
 
 
 def within_effects(tx: Tx, going: list[Prepared], reports: list[Report], *, together: bool = True) -> list[Prepared]:

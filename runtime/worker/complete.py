@@ -78,6 +78,8 @@ def _halves(tenant_id: uuid.UUID, reports: Sequence[Report], problem: Exception)
     log.error("report refused", step=str(report.claimed.step_id), problem=repr(problem)[:500])
     bare = Report(report.claimed, "failed", operation_status=report.operation_status, external_ref=report.external_ref)
     bare.error = {"class": "internal", "code": "report_refused", "message": f"{type(problem).__name__}"}
+    if (report.error or {}).get("sent") is not False:
+        bare.seconds = report.seconds  # by these a call counts as made
     try:
         return _write(tenant_id, [bare], None)
     except Exception as worse:

@@ -179,7 +179,7 @@ def _prepare(claimed: Claimed, tool_of: Callable[[str], RegisteredTool]) -> Repo
         report.input_sha256, report.adopted_from = input_sha256, offer.run_id
         return report
     if (spent := refused_by_budget(claimed)) is not None:
-        return failed(claimed, "budget", spent[1], code=spent[0], sent=False)
+        return spent
     prepared = Prepared(claimed, tool, arguments, data, input_sha256, context)
     if (present := present_of(tool.contract)) is not None:
         prepared.reader = tool_of(present.tool)
@@ -250,11 +250,13 @@ def _business_key(claimed: Claimed, context: dict[str, Any]) -> str:
 
 def perform(prepared: Prepared, lease_ok: Callable[[], bool]) -> Report:
     """Make the call in this thread and report. Never raises."""
+    began = time.monotonic()
     try:
         result = call(_request(prepared, lease_ok))
     except (Exception, SystemExit) as problem:  # an adapter's fault must not lose the step and its slot
         kind = "unknown" if prepared.tool.contract.writes else "error"
-        result = CallResult(kind=kind, error_class="internal", code="adapter_error", message=redact(repr(problem)))
+        took, message = time.monotonic() - began, redact(repr(problem))  # by its time it counts as a call
+        result = CallResult(kind=kind, error_class="internal", code="adapter_error", message=message, duration=took)
     try:
         return _report(prepared, result)
     except Exception as problem:
@@ -295,7 +297,7 @@ def seconds_left(prepared: Prepared) -> float:
 def _judged_late(prepared: Prepared, result: CallResult, problem: Exception) -> Report:
     """A call ended but its report could not be made (a criterion that does not evaluate): the effect still counts."""
     report = failed(prepared.claimed, "validation", redact(f"{type(problem).__name__}: {problem}"))
-    report.input_sha256 = prepared.input_sha256
+    report.input_sha256, report.seconds = prepared.input_sha256, result.duration
     report.operation_status = result.operation_status if prepared.tool.contract.writes else None
     return report
 

@@ -54,10 +54,20 @@ def refused_by_scope(scope: dict[str, Any], contract: ToolContract) -> Refusal |
     return None
 
 
-def refused_by_budget(claimed: Claimed) -> Refusal | None:
-    """Return why the run's budget of calls leaves out this one."""
+def refused_by_budget(claimed: Claimed) -> Report | None:
+    """Refuse a call for good once calls that were made use up the run's budget; before that it waits for those in hand.
+
+    What is in hand may yet be adopted, answered or refused, and is then no call.
+    """
     most = claimed.bound("calls")
-    return exhausted("calls", most) if most is not None and claimed.calls_before >= most else None
+    if most is None or claimed.calls_before < most:
+        return None
+    if claimed.calls_made >= most:
+        code, message = exhausted("calls", most)
+        return Report(claimed, "failed", error={"class": "budget", "message": message, "code": code, "sent": False})
+    # At once at first: what is adopted is over with this claim. Then ever later, since a call may take long.
+    delay = 0.5 * 2.0 ** min(claimed.attempt - 2, 6) if claimed.attempt > 1 else 0.0
+    return Report(claimed, "given_back", cause="given_back", not_before=claimed.now + timedelta(seconds=delay))
 
 
 def exhausted(what: str, most: int) -> Refusal:

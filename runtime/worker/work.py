@@ -112,6 +112,7 @@ class Claimed:
     signal: dict[str, Any] | None = None
     seq: int = 0  # the run's, with this start: what was kept up to there is not done again if the worker is lost
     calls_before: int = 0  # calls of the run before this one; counted where its budget bounds them
+    calls_made: int = 0  # those of them that are over: what is in hand may be adopted or refused, and is then no call
 
     def bound(self, name: str) -> int | None:
         """Return what the run's budget says of ``calls`` or ``effects``; None: nothing, or this undoes an effect."""

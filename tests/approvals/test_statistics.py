@@ -263,5 +263,5 @@ def check_counts(office: Any, found: dict[str, Any], rows: list[dict[str, Any]])
     page = Reader(office.tenant, "viewer").get("/inbox/statistics/?days=30")
     for name in ("p50", "p90", "p95", "max"):
         assert f"<dd>{duration(found['all']['wait_s'][name])}</dd>" in page, name
-    assert f"<dd>{len(decided)} <span" in page
-    assert f"<dd>{len(rows) - len(decided)}</dd>" in page
+    assert f'<td class="num">{len(decided)}</td>' in page
+    assert f'<td class="num">{len(rows) - len(decided)}</td>' in page

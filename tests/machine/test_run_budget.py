@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
 
-from runtime.actions.reruns import new_run
+from runtime.actions.reruns import new_run, rerun_task
 from runtime.actions.steps import rerun_step
+from runtime.actions.workflows import authorise_verifier
 from runtime.kernel.errors import BadInput
 from runtime.models import Operation
 from runtime.queries.runs import read_run
 from runtime.store.tx import tenant_tx
+from runtime.worker.maintenance.timers import fire_timers
+from tests.support.clock import Clock
 from tests.support.office import Office, asking
 from tests.support.race import together
 from tests.support.specs import workflow
@@ -57,9 +61,18 @@ def test_the_call_beyond_the_budget_is_refused_for_good_and_nothing_is_sent(offi
     office.check(run_id)
 
 
-def test_calls_that_start_together_share_the_budget(office):
-    run_id = office.submit(workflow(*(call(f"n{i}") for i in range(6))), budget={"calls": 4})
+def finish(office: Office, clock: Clock) -> None:
+    """Work until what waits for calls in hand has been looked at again."""
+    for _ in range(4):
+        office.work()
+        clock.advance(60)
+        fire_timers()
     office.work()
+
+
+def test_calls_that_start_together_share_the_budget(office, clock):
+    run_id = office.submit(workflow(*(call(f"n{i}") for i in range(6))), budget={"calls": 4})
+    finish(office, clock)
     assert sorted(office.statuses(run_id).values()) == ["failed"] * 2 + ["succeeded"] * 4
     assert used(office, run_id) == {"calls": 4}
 
@@ -158,3 +171,55 @@ def test_a_step_that_is_called_again_in_its_run_uses_the_same_budget(office):
     assert office.statuses(run_id) == {"a": "succeeded", "b": "failed"}
     assert error(office, run_id, "b") == ("budget", "calls_exhausted", False)
     assert operations(office, run_id) == set()
+
+
+@pytest.mark.req("A9.6", "C4.10")
+def test_what_is_run_again_keeps_the_budget_of_the_run_it_repeats(office):
+    run_id = office.submit(workflow(call("a"), pay("p", "a")), budget={"calls": 1})
+    office.work()
+    own = {"calls": 9, "effects": 0}
+    wide = new_run(actor=office.actor, task_id=office.run(run_id).task_id, budget=own)["run_id"]
+    office.work()
+    again = [office.act(rerun_step, uuid.UUID(wide), "p")["run_id"]]
+    office.work()
+    again.append(rerun_task(actor=office.actor, task_id=office.run(run_id).task_id, reason="again")["run_id"])
+    office.work()
+    for one in again:
+        assert read_run(actor=office.actor, run_id=uuid.UUID(one))["budget"] == own
+        assert error(office, uuid.UUID(one), "p") == ("budget", "effects_exhausted", False)
+        assert operations(office, uuid.UUID(one)) == set()
+
+
+@pytest.mark.req("A9.6")
+def test_what_is_adopted_takes_no_room_from_what_is_called(office, clock):
+    run_id = office.submit(workflow(call("a"), call("b"), call("c")), budget={"calls": 2})
+    finish(office, clock)
+    assert sorted(office.statuses(run_id).values()) == ["failed", "succeeded", "succeeded"]
+    again = uuid.UUID(rerun_task(actor=office.actor, task_id=office.run(run_id).task_id, reason="again")["run_id"])
+    finish(office, clock)
+    assert set(office.statuses(again).values()) == {"succeeded"}
+    assert used(office, again) == {"calls": 1}
+
+
+def test_what_another_worker_has_in_hand_is_waited_for(office, clock):
+    """The call in hand is given back uncalled; had it been made, the other would have been refused for good."""
+    run_id = office.submit(workflow(call("a"), call("b")), budget={"calls": 1})
+    first, second = office.claim()
+    office.call([second])
+    assert office.statuses(run_id)[second.node.id] == "waiting(given_back)"
+    office.report(first, "given_back", cause="given_back")
+    finish(office, clock)
+    assert sorted(office.statuses(run_id).values()) == ["failed", "succeeded"]
+    assert used(office, run_id) == {"calls": 1}
+
+
+def test_a_call_whose_verdict_cannot_be_reached_is_a_call(office):
+    authorise_verifier(actor=office.admin, name="paid", version=1, method="machine_check")
+    judge = call("judge", kind="verifier", verifier="paid@1", criterion="output.total.x.y > 40", input={"total": 1})
+    run_id = office.submit(workflow(judge, {"id": "ask", "kind": "wait", "seconds": 100000}), budget={"calls": 1})
+    office.work()
+    assert error(office, run_id, "judge")[0] == "validation"
+    assert used(office, run_id) == {"calls": 1}
+    office.act(rerun_step, run_id, "judge")
+    office.work()
+    assert error(office, run_id, "judge") == ("budget", "calls_exhausted", False)

@@ -53,6 +53,7 @@ ALLOWED = {
     ("succeeded", "rerun"): "queued",
     ("failed", "rerun"): "queued",
     ("killed", "rerun"): "queued",
+    ("mark_successed", "rerun"): "queued",  # by a fresh row: the follow-up is a new execution version
     **{(s, "force"): "mark_successed" for s in hand.STATUSES if s not in ("succeeded", "mark_successed")},
 }
 

@@ -22,6 +22,9 @@ FROM qd_task t WHERE (t.workflow_name, t.request_key) IN (SELECT * FROM unnest(%
 -- name: latest_run_of_task
 SELECT id, status, parent_id FROM qd_run WHERE task_id = %s ORDER BY created_at DESC, id DESC LIMIT 1;
 
+-- name: budget_of_run
+SELECT coalesce(budget, '{}')::text FROM qd_run WHERE id = %s;
+
 -- name: run_is_there
 SELECT id FROM qd_run WHERE id = %s;
 

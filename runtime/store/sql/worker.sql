@@ -156,7 +156,10 @@ JOIN qd_attempt a ON a.run_id = u.run_id AND a.step_id = u.step_id AND a.outcome
 
 -- name: calls_of_runs
 -- Calls that runs made, and those that are under way: an attempt that looked, waited, or was refused here made none.
-SELECT a.run_id, count(*) FROM qd_attempt a JOIN qd_step s ON s.id = a.step_id
+-- Then how many of them are in hand, and may yet turn out to be none.
+SELECT a.run_id, count(*),
+  count(*) FILTER (WHERE a.outcome IS NULL AND s.status = 'running' AND s.attempt = a.number)
+FROM qd_attempt a JOIN qd_step s ON s.id = a.step_id
 WHERE a.run_id = ANY(%s::uuid[]) AND s.kind IN ('tool', 'verifier')
   AND (a.outcome IS NULL OR a.outcome NOT IN ('succeeded', 'failed', 'retry', 'yielded', 'given_back', 'parked')
        OR (a.resources ? 'seconds' AND (a.error->>'sent') IS DISTINCT FROM 'false'))
