@@ -15,9 +15,10 @@ from runtime.actions.acting import Act, refuse_ended, refuse_stopping
 from runtime.actions.compensation import ANSWERED, lock_effect, order_undoing
 from runtime.actions.hold import release
 from runtime.actions.holds import pass_decision
+from runtime.actions.judging import judge, own_the_doubt
+from runtime.actions.recovery import unfit
 from runtime.actions.rerun import run_again
-from runtime.graph.owners import owner_of
-from runtime.graph.propagate import go_on, own_the_doubt, propagate
+from runtime.graph.propagate import go_on, propagate
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import Conflict
 from runtime.machine.needs import fence_step, release_attention
@@ -71,42 +72,45 @@ def take_over_run(act: Act) -> list[tuple[StepState, int]]:
         return []
     act.load_all()
     steps = [step for step in run.steps.values() if not (step.ended or step.undoes or step.superseded)]
-    act.read_operations([step for step in steps if step.status == "running"])
+    running = [step for step in steps if step.status == "running"]
+    act.read_operations(running)
+    misfits = unfit(act.unit, running) if running else {}
     before = [(step, step.owner_epoch) for step in steps]
     for step in steps:
         if step.status == "running":
-            _take_from_its_worker(act, step)
+            _take_from_its_worker(act, step, misfits.get(step.id))
         else:
             fence_step(run, step, actor=act.label, reason=act.reason)
     return before
 
 
-def _take_from_its_worker(act: Act, step: StepState) -> None:
+def _take_from_its_worker(act: Act, step: StepState, misfit: str | None) -> None:
     """End a step's attempt. Where nothing of it is open outside it goes on under a new one: no case is about it alone.
 
-    Whatever its worker may have sent is doubted as a lost worker's is: it gets its query, or a case of its own.
+    It is judged as a lost worker's is: what may have been sent gets its query, or a case of its own and who answers for
+    the tool; what may not go on as it is holds; in a cancelled run the step ends.
     """
     run, operations = act.run, act.operations.get(step.id, [])
     act.move(step, "unknown", by="engine", cause="taken_over", fence=True)
-    for one in operations:
-        if one.status in ("intended", "sent"):
-            move_operation(run, step, one, "unknown", by="engine", actor=act.label, reason="taken over")
-            own_the_doubt(run, one, f"step {step.node} was taken over while its call was under way")
-    if operations:
-        return
-    if run.cancel_requested:
-        act.move(step, "killed", by="cancel", cause="cancelled")
-        return
-    act.move(step, "waiting", by="engine", cause="reconciled")
-    go_on(run, step, reason="nothing was sent")
+    verdict = judge(
+        act.unit.tx, run, step, operations, unfit=misfit, why=_taken_over(step), reason="taken over", actor=act.label
+    )
+    if verdict == "killed":
+        act.ended.append((run, step))
+    elif verdict == "unsent":
+        act.move(step, "waiting", by="engine", cause="reconciled")
+        go_on(run, step, reason="nothing was sent")
 
 
 def _doubt_what_was_sent(act: Act, step: StepState, operation: OperationState) -> None:
     """Give what the step's worker has sent a next query time, or its run an owner, however the case came about."""
     if operation.status == "sent":
         move_operation(act.run, step, operation, "unknown", by="engine", actor=act.label, reason="taken over")
-        why = f"step {step.node} was taken over while its call was under way"
-        own_the_doubt(act.run, operation, why, owner=owner_of(act.unit.tx, operation))
+        own_the_doubt(act.unit.tx, act.run, operation, _taken_over(step))
+
+
+def _taken_over(step: StepState) -> str:
+    return f"step {step.node} was taken over while its call was under way"
 
 
 def effect_applied(act: Act, operation: OperationState, *, reference: str | None, stored: bytes) -> None:

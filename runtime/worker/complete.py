@@ -14,6 +14,7 @@ import orjson
 import psycopg
 import structlog
 
+from runtime.actions.judging import own_the_doubt
 from runtime.graph.plans import plan_of
 from runtime.graph.propagate import go_on, park, propagate, settle
 from runtime.kernel.errors import Unavailable
@@ -26,7 +27,6 @@ from runtime.store.arrays import arrays
 from runtime.store.tx import RETRYABLE, Tx, is_away, retrying, tenant_tx
 from runtime.worker.checkpoints import checkpoint_row, store_large
 from runtime.worker.circuits import tell_circuits
-from runtime.worker.doubts import own_the_doubt
 from runtime.worker.gates import Gates, note_parked, park_steps
 from runtime.worker.onward import Onward
 from runtime.worker.outcomes import record_verdict

@@ -13,9 +13,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from runtime.actions import recovery
 from runtime.actions.base import WORK_CHANNEL
+from runtime.actions.judging import judge, own_the_doubt
 from runtime.graph.plans import plan_of
-from runtime.graph.propagate import go_on, park, propagate, settle
+from runtime.graph.propagate import go_on, propagate, settle
 from runtime.machine.apply import move_step
 from runtime.machine.frame import Frame
 from runtime.machine.needs import need_case
@@ -23,8 +25,7 @@ from runtime.machine.operations import OperationState, move_operation, write_ope
 from runtime.machine.rows import RunState, StepState
 from runtime.store.arrays import Array, arrays
 from runtime.store.tx import Tx, plain_tx, tenant_tx
-from runtime.worker.doubts import own_the_doubt
-from runtime.worker.maintenance import recovery, work_lost
+from runtime.worker.maintenance import work_lost
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_runs, by_tenant, due
 
 _BATCH = 500
@@ -172,18 +173,14 @@ def _return_one(
 ) -> str:
     """Move one lost step on and return what became of it."""
     move_step(run, step, "unknown", by="engine", cause="lease_lost", reason=reason, fence=True)
-    if operation is not None:
-        if operation.status != "unknown":
-            move_operation(run, step, operation, "unknown", by="engine", reason=reason)
-        own_the_doubt(tx, run, operation, _LOST)
-        _end_if_cancelled(run, step, ended)
-        return "unknown"
-    if _end_if_cancelled(run, step, ended):
-        return "failed"
-    if unfit is not None:
-        move_step(run, step, "waiting", by="engine", cause="reconciled", reason="nothing was sent")
-        park(run, step, unfit)
-        return "parked"
+    doubted = [] if operation is None else [operation]
+    # A step that takes its workers down fails; nobody is asked to look at it first.
+    verdict = judge(tx, run, step, doubted, unfit=unfit, why=_LOST, reason=reason, may_hold=not poison)
+    if verdict == "killed":
+        ended.append((run, step))
+        return "unknown" if doubted else "failed"
+    if verdict != "unsent":
+        return verdict
     if poison:
         error = {
             "class": "internal",
@@ -194,24 +191,11 @@ def _return_one(
         need_case(run, "stuck", f"Step {step.node} takes its workers down.", step=step, facts={"workers_lost": losses})
         ended.append((run, step))
         return "failed"
-    if run.plan.nodes[step.node].on_lost == "hold":
-        move_step(run, step, "waiting", by="engine", cause="reconciled", reason="nothing was sent")
-        move_step(run, step, "hold", by="engine", cause="review", reason="its worker was lost")
-        return "parked"
     later = _apart(run, losses)
     move_step(run, step, "waiting", by="engine", cause="reconciled", reason="nothing was sent", not_before=later)
     if later is None:
         go_on(run, step)
     return "replayed"
-
-
-def _end_if_cancelled(run: RunState, step: StepState, ended: list[tuple[RunState, StepState]]) -> bool:
-    """Kill a lost step of a cancelled run: it is not tried again, and its open operation is looked after by itself."""
-    if not run.cancel_requested or step.undoes:
-        return False
-    move_step(run, step, "killed", by="cancel", cause="cancelled", reason="its worker was lost")
-    ended.append((run, step))
-    return True
 
 
 def _apart(run: RunState, losses: int) -> datetime | None:

@@ -14,7 +14,6 @@ from typing import Any
 from runtime.kernel.errors import BadInput
 from runtime.machine.frame import Frame
 from runtime.machine.rows import StepState
-from runtime.tools.contract import parse_reference
 
 
 def unfit(frame: Frame, steps: Iterable[StepState]) -> dict[uuid.UUID, str]:
@@ -35,8 +34,9 @@ def _contracts(frame: Frame, references: set[str]) -> dict[str, tuple[str, bool]
     """Return reference → (digest of the contract, whether it is retired)."""
     if not references:
         return {}
-    names, numbers = zip(*map(parse_reference, sorted(references)), strict=True)
-    rows = frame.tx.rows("tools_by_name", (list(names), list(numbers)))
+    # A plan's references have a version each: that was checked when the workflow was registered.
+    names, _, numbers = zip(*(one.rpartition("@") for one in sorted(references)), strict=True)
+    rows = frame.tx.rows("tools_by_name", (list(names), [int(one) for one in numbers]))
     return {f"{row[1]}@{row[2]}": (bytes(row[4]).hex(), row[7] is not None) for row in rows}
 
 
