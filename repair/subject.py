@@ -43,7 +43,7 @@ def add_subject(tx: Tx, case: dict[str, Any]) -> None:
 
 
 def _add_steps(tx: Tx, case: dict[str, Any]) -> None:
-    """Add the steps that a case about a run concerns: those open now, and those that its owners have fenced."""
+    """Add the steps that a case about a run concerns: those open now, and those that its claims name as fenced."""
     case["concerned"] = tx.dicts("case_steps", (case["run_id"], MOST_STEPS))
     fenced = [
         uuid.UUID(one["step_id"]) for entry in case["entries"] for one in (entry["data"].get("fenced") or {}).values()

@@ -215,7 +215,7 @@ def _claim(actor: Actor, case_id: uuid.UUID, asked: dict[str, str]) -> str:
     answer = claim_case(actor=actor, case_id=case_id, expected_version=_version(asked))
     if answer["owner_epoch"] is None:
         return _("The case is yours.")
-    if (n := len(answer.get("fenced") or {})) > 1:
+    if (n := answer.get("fenced_count", 0)) > 1:
         return ngettext(
             "The case is yours, and %(n)d step has a new epoch.",
             "The case is yours, and %(n)d steps have a new epoch.",

@@ -6,6 +6,7 @@ Those are the one step of a case about an effect or a step, and every step that 
 from __future__ import annotations
 
 import uuid
+from itertools import islice
 from typing import Any
 
 from repair.actions.base import Desk, act_on_case, answer_of, insist_on_person, there
@@ -24,8 +25,10 @@ from runtime.models import Membership
 from runtime.store.tx import tenant_tx
 
 RUN = "run"
-# A fact is read at a glance; the entry of the claim names them all.
+# A fact is read at a glance.
 MOST_TOLD = 20
+# A run may have thousands of open steps: entry, audit and answer name so many; each has its STEP_FENCED event.
+MOST_NAMED = 50
 # Node → {step_id, epoch_before, epoch}.
 Fenced = dict[str, dict[str, Any]]
 
@@ -35,9 +38,10 @@ def claim_case(
 ) -> dict[str, Any]:
     """Take a case: from this commit on whatever an older owner of its steps submits is refused and shown (C8.4).
 
-    ``fenced`` in the answer tells of each step that has a new epoch: node → {step_id, epoch_before, epoch}. The same
-    person's claim again is answered as it was, ``replayed``. Raises CaseHeld naming who holds it and since when,
-    CaseResolved, OtherCaseVersion, NotFound, PermissionDenied. Verb ``repair.work``.
+    ``fenced_count`` in the answer counts the steps that have a new epoch, ``fenced`` tells of the first 50: node →
+    {step_id, epoch_before, epoch}. The same person's claim again is answered as it was, ``replayed``. Raises CaseHeld
+    naming who holds it and since when, CaseResolved, OtherCaseVersion, NotFound, PermissionDenied.
+    Verb ``repair.work``.
     """
 
     def already(case: Case) -> dict[str, Any] | None:
@@ -62,12 +66,12 @@ def _claim(desk: Desk) -> dict[str, Any]:
         raise CaseHeld(f"{case.owner} holds it since {since}.", **there(case))
     fenced = _own(desk, desk.actor.label, insist_on_person(desk.actor))
     before = _epoch_before(desk, fenced)
-    desk.tell("claimed", epoch_before=before, epoch=case.owner_epoch, node=case.node, fenced=fenced)
+    desk.tell("claimed", epoch_before=before, epoch=case.owner_epoch, node=case.node, **_named(fenced))
     if fenced:
         epochs = [f"{node} {one['epoch']}" for node, one in fenced.items()]
         known = case.owner_epoch if case.subject_kind != RUN else epochs[:MOST_TOLD]
         desk.learn("owner_epoch", known, source="engine")
-    return {"epoch_before": before, "fenced": fenced}
+    return {"epoch_before": before, **_named(fenced)}
 
 
 def _own(desk: Desk, label: str, user_id: int) -> Fenced:
@@ -88,6 +92,11 @@ def _own(desk: Desk, label: str, user_id: int) -> Fenced:
         for step, before in taken
         if step.owner_epoch != before
     }
+
+
+def _named(fenced: Fenced) -> dict[str, Any]:
+    """Return how many steps have a new epoch, and the first of them by name."""
+    return {"fenced_count": len(fenced), "fenced": dict(islice(fenced.items(), MOST_NAMED))}
 
 
 def _epoch_before(desk: Desk, fenced: Fenced) -> int | None:
@@ -139,8 +148,9 @@ def hand_over_case(
         before, owner = desk.case.owner_epoch, desk.case.owner
         fenced = _own(desk, label, user_id)
         desk.set(proposal_id=None)
-        desk.tell("handed_over", to=label, of=owner, epoch_before=before, epoch=desk.case.owner_epoch, fenced=fenced)
-        return {"handed_to": label, "fenced": fenced}
+        named = _named(fenced)
+        desk.tell("handed_over", to=label, of=owner, epoch_before=before, epoch=desk.case.owner_epoch, **named)
+        return {"handed_to": label, **named}
 
     def already(case: Case) -> dict[str, Any] | None:
         return answer_of(case, replayed=True) if case.state in HELD and case.owner == label else None

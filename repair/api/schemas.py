@@ -273,9 +273,11 @@ ANSWER = shape(
         "replayed_ids": many(ID),
         "handed_to": TEXT,
         "epoch_before": maybe(COUNT),
+        "fenced_count": COUNT,
         "fenced": {
             "type": "object",
-            "description": "Node → what its step's epoch was and is; older owners change nothing any more.",
+            "description": "Node → what its step's epoch was and is; older owners change nothing any more. "
+            "The first 50 of fenced_count.",
             "additionalProperties": shape({"step_id": ID, "epoch_before": COUNT, "epoch": COUNT}),
         },
         "finding": TEXT,

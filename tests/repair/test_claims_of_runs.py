@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repair.actions.claim import claim_case, hand_over_case, release_case
+from repair.actions.claim import MOST_NAMED, claim_case, hand_over_case, release_case
 from repair.actions.open import open_case
 from repair.errors import CaseHeld
 from repair.standstill import watch_standstills
@@ -102,6 +102,43 @@ def test_handing_over_and_releasing_keep_the_line_of_each_step(desk):
     [act] = [one for one in list_audit(actor=desk.admin).items if one["verb"] == "repair.hand_over"]
     assert act["details"]["fenced"]["pays"]["epoch"] == lines[2]["pays"]
     sound(desk, run_id)
+
+
+def test_of_many_steps_all_are_fenced_and_counted_and_the_first_are_named(fresh_db, tenant):
+    desk = Desk(tenant)
+    nodes = [tool("a"), *(tool(f"n{n}", "a") for n in range(MOST_NAMED))]
+    run_id = desk.submit(workflow(*nodes, name="wide"))
+    opened = open_case(actor=desk.oncall, run_id=run_id, step_id=None, reason="it looks odd")
+    case_id = uuid.UUID(opened["case_id"])
+    answer = claim_case(actor=desk.oncall, case_id=case_id)
+    assert (answer["fenced_count"], len(answer["fenced"])) == (MOST_NAMED + 1, MOST_NAMED)
+    [unnamed] = {node["id"] for node in nodes} - answer["fenced"].keys()
+    assert desk.step(run_id, unnamed).owner_epoch == 1, "it is fenced all the same"
+    # The case's epochs are those of all steps, whether they are named or not.
+    force_columns(fresh_db, "qd_step", desk.step(run_id, unnamed).id, owner_epoch=7)
+    moved = hand_over_case(
+        actor=desk.oncall, case_id=case_id, to=desk.second.name, expected_version=None, reason="my shift ends"
+    )
+    assert (moved["fenced_count"], len(moved["fenced"]), moved["owner_epoch"]) == (MOST_NAMED + 1, MOST_NAMED, 8)
+    release_case(actor=desk.second, case_id=case_id, expected_version=None, reason="ill")
+    assert claim_case(actor=desk.oncall, case_id=case_id)["epoch_before"] == 8
+    for entry in desk.read(case_id)["entries"]:
+        if entry["type"] in ("claimed", "handed_over"):
+            assert (entry["data"]["fenced_count"], len(entry["data"]["fenced"])) == (MOST_NAMED + 1, MOST_NAMED)
+    acts = [one["details"] for one in list_audit(actor=desk.admin).items if one["verb"] == "repair.hand_over"]
+    assert [(one["fenced_count"], len(one["fenced"])) for one in acts] == [(MOST_NAMED + 1, MOST_NAMED)]
+    sound(desk, run_id)
+
+
+@pytest.mark.parametrize("open_steps", [1, MOST_NAMED + 1])
+def test_the_page_counts_every_step_that_has_a_new_epoch(fresh_db, tenant, open_steps):
+    desk = Desk(tenant)
+    run_id = desk.submit(workflow(*(tool(f"n{n}") for n in range(open_steps)), name="wide"))
+    opened = open_case(actor=desk.oncall, run_id=run_id, step_id=None, reason="it looks odd")
+    reader = Reader(tenant, "oncall")
+    reader.post(f"/repairs/{opened['case_id']}/claim/", {"version": str(desk.read(opened["case_id"])["version"])})
+    said = f"and {open_steps} steps have a new epoch." if open_steps > 1 else "under epoch 1."
+    assert f"The case is yours, {said}" in reader.get(f"/repairs/{opened['case_id']}/")
 
 
 def test_a_standstill_is_claimed_with_all_its_steps_and_a_finished_run_with_none(fresh_db, tenant, clock):
