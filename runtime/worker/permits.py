@@ -39,8 +39,10 @@ def waits_for_signature(claimed: Claimed, tool: RegisteredTool) -> Report | None
     """Let a step wait whose tool may not be called before its samples are signed for its contract (C8.8)."""
     if not tool.unsigned:
         return None
-    message = f"The samples of {tool.contract.reference} are not signed for its contract."
-    error = {"class": "policy", "code": UNSIGNED, "message": message, "sent": False}
+    reference = tool.contract.reference
+    message = f"The samples of {reference} are not signed for its contract."
+    # Which tool: it may be the one that reads the target, and who lets steps go on asks whether that is signed now.
+    error = {"class": "policy", "code": UNSIGNED, "message": message, "sent": False, "tool": reference}
     later = claimed.now + timedelta(seconds=_LOOK_AGAIN_SECONDS)
     return Report(claimed, "yielded", cause="stopped", not_before=later, error=error)
 

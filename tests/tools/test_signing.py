@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import psycopg
 import pytest
 
+from runtime.actions.stops import lift_stop, set_stop
 from runtime.kernel.errors import BadInput, NotFound, PermissionDenied
 from runtime.models import ToolSample
 from runtime.queries.samples import read_samples
@@ -77,6 +79,31 @@ def test_calls_wait_until_the_samples_are_signed_and_then_go_on(office):
     office.check(run_id)
     told = read_samples(actor=office.admin, name=NAME, version=1)
     assert (told["required"], told["signed"], told["blocked"], told["added"]) == (True, True, False, 0)
+
+
+def test_a_step_whose_tool_is_unsigned_uses_no_attempt_when_something_else_goes_on(office):
+    """A stop's end and another tool's signature let go what they held back, and nothing else."""
+    register(office)
+    register(office, 2, max_result_bytes=5_000)
+    waits, other = called(office), called(office, 2)
+    before = office.step(waits, "a").attempt
+    stop = set_stop(actor=office.admin, scope="tool", name="core.echo", reason="looked into")
+    lift_stop(actor=office.admin, stop_id=uuid.UUID(stop["stop_id"]), reason="it was nothing")
+    releaser = Releaser()
+    assert releaser.run_once() == 0
+    keep(office, samples(2, max_result_bytes=5_000), 2)
+    sign(office, 2)
+    assert releaser.run_once() == 1
+    office.work()
+    assert office.statuses(other) == {"a": "succeeded"}
+    step = office.step(waits, "a")
+    assert (step.status, step.cause, step.attempt) == ("waiting", "stopped", before)
+    keep(office, samples())
+    sign(office)
+    assert releaser.run_once() == 1
+    office.work()
+    assert office.statuses(waits) == {"a": "succeeded"}
+    assert office.step(waits, "a").attempt == before + 1
 
 
 def test_a_changed_contract_is_not_called_before_its_samples_are_signed_anew(office):

@@ -63,6 +63,11 @@ UPDATE qd_tool_version SET retired_at = qd_now() WHERE id = %s RETURNING retired
 SELECT EXISTS (SELECT FROM qd_tool_signature s JOIN qd_tool_version v ON v.id = s.tool_version_id
   WHERE v.id = %s AND s.contract_sha256 = v.contract_sha256);
 
+-- name: signed_tools
+-- Which of these versions have samples that were signed for the contract that they have.
+SELECT v.name, v.number FROM qd_tool_version v WHERE (v.name, v.number) IN (SELECT * FROM unnest(%s::text[], %s::int[]))
+  AND EXISTS (SELECT FROM qd_tool_signature s WHERE s.tool_version_id = v.id AND s.contract_sha256 = v.contract_sha256);
+
 -- name: tool_is_known
 SELECT EXISTS (SELECT FROM qd_tool_version WHERE name = %(name)s AND (%(number)s::int IS NULL OR number = %(number)s));
 

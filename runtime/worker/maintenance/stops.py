@@ -1,4 +1,4 @@
-"""What goes on when an emergency stop is lifted or its time is over."""
+"""What goes on when an emergency stop is lifted or its time is over, or a tool's samples are signed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from runtime.actions.base import WORK_CHANNEL
 from runtime.graph.plans import plan_of
 from runtime.graph.propagate import go_on, settle
 from runtime.machine.frame import Frame
+from runtime.machine.rows import RunState, StepState
 from runtime.store.directory import all_tenants
-from runtime.store.tx import plain_tx, tenant_tx
+from runtime.store.tx import Tx, plain_tx, tenant_tx
+from runtime.tools.contract import parse_reference
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt, attempt_runs, by_tenant
+from runtime.worker.permits import UNSIGNED
 from runtime.worker.stops import Standing, everywhere
 
 _BATCH = 500
@@ -74,17 +77,14 @@ def _release(
         frame = Frame(tx, plan_of)
         frame.lock({run_id for run_id, _node in pairs})
         frame.load([pair for pair in pairs if pair[0] in frame.runs])
-        for run_id, node in pairs:
-            run = frame.runs.get(run_id)
-            step = run.steps.get(node) if run is not None else None
-            if (
-                run is None
-                or step is None
-                or (run.ended and not step.undoes)
-                or (step.status, step.cause) != ("waiting", "stopped")
-            ):
+        held = _held_back(frame, pairs)
+        wanted = [one for one in (_unsigned_for(run, step) for run, step in held) if one is not None]
+        signed = _signed(tx, wanted)
+        for run, step in held:
+            # Queued again it would only find that out by another attempt.
+            if (unsigned := _unsigned_for(run, step)) is not None and unsigned not in signed:
                 continue
-            tool = run.plan.nodes[node].tool
+            tool = run.plan.nodes[step.node].tool
             if not any(stop.covers(tenant_id, tool, run.plan.name) for stop in standing):
                 go_on(run, step, reason="the stop is over")
                 released += 1
@@ -94,3 +94,30 @@ def _release(
             tx.notify(WORK_CHANNEL)
     done.update(pairs)
     return released
+
+
+def _held_back(frame: Frame, pairs: list[tuple[Any, ...]]) -> list[tuple[RunState, StepState]]:
+    """Return those of the steps that still wait for the end of a stop, or for a signature."""
+    found = []
+    for run_id, node in pairs:
+        run = frame.runs.get(run_id)
+        step = run.steps.get(node) if run is not None else None
+        if run is None or step is None or (run.ended and not step.undoes):
+            continue
+        if (step.status, step.cause) == ("waiting", "stopped"):
+            found.append((run, step))
+    return found
+
+
+def _unsigned_for(run: RunState, step: StepState) -> str | None:
+    """Return the tool whose samples were not signed when the step was to call it, as name@version."""
+    error = step.error or {}
+    return error.get("tool") or run.plan.nodes[step.node].tool if error.get("code") == UNSIGNED else None
+
+
+def _signed(tx: Tx, references: list[str]) -> set[str]:
+    """Return those of the tools whose samples are signed for their contract now."""
+    if not references:
+        return set()
+    names, numbers = zip(*map(parse_reference, sorted(set(references))), strict=True)
+    return {f"{name}@{number}" for name, number in tx.rows("signed_tools", (list(names), list(numbers)))}
