@@ -106,6 +106,24 @@ def test_a_step_whose_tool_is_unsigned_uses_no_attempt_when_something_else_goes_
     assert office.step(waits, "a").attempt == before + 1
 
 
+def test_a_step_whose_target_is_read_by_an_unsigned_tool_goes_on_when_that_is_signed(office):
+    register(office)
+    reads = {"tool": f"{NAME}@1", "input": {"n": 1}, "version": "'v1'"}
+    terms = {"recovery": "human", "idempotency": "none", "target_version": reads}
+    register_tool(actor=office.actor, contract=writing("office.careful", **terms))
+    pay = {"id": "pay", "kind": "tool", "tool": "office.careful@1", "input": {}}
+    run_id = office.submit(workflow(pay, name="careful"))
+    office.work()
+    step = office.step(run_id, "pay")
+    assert (step.cause, step.error["code"], step.error["tool"]) == ("stopped", "samples_unsigned", f"{NAME}@1")
+    releaser = Releaser()
+    assert releaser.run_once() == 0
+    keep(office, samples())
+    sign(office)
+    assert releaser.run_once() == 1
+    assert office.step(run_id, "pay").status == "queued"
+
+
 def test_a_changed_contract_is_not_called_before_its_samples_are_signed_anew(office):
     register(office)
     keep(office, samples())
