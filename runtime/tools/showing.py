@@ -6,6 +6,7 @@ here: a stage has letters only, no digits, and there is no room for a sentence.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -24,20 +25,26 @@ class Told(NamedTuple):
 
 def checked(done: Any, total: Any = None, stage: Any = None) -> Told:
     """Return what was told. Raises ValueError, which says what is wrong and how it is right."""
-    if not _is_number(done):
+    units, most = _number(done), None if total is None else _number(total)
+    if units is None:
         raise ValueError(f"`done` is a number from 0 to {_MOST:.0e}, in units of the tool's own.")
-    if total is not None and (not _is_number(total) or total < done):
+    if total is not None and (most is None or most < units):
         raise ValueError("`total` is a number that is at least `done`; leave it out where it is not known.")
-    if stage is not None and not (isinstance(stage, str) and len(stage) <= MAX_STAGE and _STAGE.fullmatch(stage)):
+    found = _STAGE.fullmatch(stage) if isinstance(stage, str) else None
+    if stage is not None and (found is None or len(found.group()) > MAX_STAGE):
         raise ValueError(f"`stage` is a code of at most {MAX_STAGE} letters a-z and _, such as `reading_pages`.")
-    return Told(float(done), float(total) if total else None, stage)
+    return Told(units, most or None, found.group() if found is not None else None)
 
 
-def _is_number(value: Any) -> bool:
-    """Nothing that is no number, nor endless, lies between two numbers."""
+def _number(value: Any) -> float | None:
+    """Return it as a plain float, None where it is none: a number type of the tool's own may compare as it likes."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return 0 <= value <= _MOST
+        return None
+    try:
+        number = float(value)
+    except Exception:  # too large, or whatever a type of the tool's own raises
+        return None
+    return number if math.isfinite(number) and 0 <= number <= _MOST else None
 
 
 class Showing:

@@ -77,6 +77,30 @@ def test_anything_else_is_none_and_it_is_said_why(given: tuple[Any, ...], names:
         checked(*given)
 
 
+class Agreeable(float):
+    """A number type of a tool's own that compares as it likes."""
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    __lt__ = __ge__ = __gt__ = __le__
+
+
+class Raising(float):
+    def __float__(self) -> float:
+        raise RuntimeError
+
+
+def test_number_types_of_a_tools_own_are_taken_for_what_they_are_worth() -> None:
+    heard = Heard()
+    for number in (Agreeable(math.nan), Agreeable(math.inf), Agreeable(-1), Raising(1)):
+        assert heard.progress(number) is False
+        assert heard.progress(1, number) is False
+    assert heard.told == []
+    assert heard.progress(Agreeable(1), Agreeable(2)) is True
+    assert [type(one) for one in heard.told[0][:2]] == [float, float]
+
+
 @pytest.mark.parametrize("runs", WAYS)
 def test_a_function_tells_how_far_it_is_and_a_bad_report_costs_it_nothing(runs: str) -> None:
     heard = Heard()
