@@ -21,7 +21,10 @@ def main() -> None:
     if sys.argv[1:2] == ["up"]:
         for argument, following in pairwise([*sys.argv[2:], ""]):
             if argument == "--data" or argument.startswith("--data="):
-                os.environ["QUARTERDECK_DATA"] = argument.partition("=")[2] or following
+                folder = argument.partition("=")[2] if "=" in argument else following
+                if not folder.strip() or folder.startswith("--"):
+                    sys.exit(f"--data names no folder but {folder!r}: say `--data DIR`.")
+                os.environ["QUARTERDECK_DATA"] = folder
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 

@@ -221,6 +221,8 @@ def facts(actor: Actor, context: Context, node: dict[str, Any]) -> why_answers.F
     run_id, name = context["run"]["id"], node["id"]
     found = run_parts.list_node_events(actor=actor, run_id=run_id, node=name)
     step = node["step"] or {}
+    execution = step.get("execution_version", 1)
+    tries = run_parts.list_attempts(actor=actor, run_id=run_id)
     stops = list_stops(actor=actor, standing=True) if may(actor, v.STOP_READ) else []
     tool = node["tool"] or ""
     return why_answers.Facts(
@@ -229,9 +231,9 @@ def facts(actor: Actor, context: Context, node: dict[str, Any]) -> why_answers.F
         graph=context["graph"],
         events=[one for one in found if one["node"] == name],
         created=next((one for one in found if one["type"] == "RUN_CREATED"), None),
-        attempts=[one for one in run_parts.list_attempts(actor=actor, run_id=run_id) if one["node"] == name],
+        attempts=[one for one in tries if (one["node"], one["execution_version"]) == (name, execution)],
         operations=operations_of(actor, context, name),
-        checkpoint=run_parts.list_checkpoints(actor=actor, run_id=run_id).get((name, step.get("execution_version", 1))),
+        checkpoint=run_parts.list_checkpoints(actor=actor, run_id=run_id).get((name, execution)),
         requests=[one for one in context["requests"] if one["node"] == name],
         stops=[one for one in stops if _stops(one, context["run"]["workflow"], tool)],
         now=context["now"],

@@ -363,6 +363,8 @@ def _successors(facts: Facts) -> Answer:
 def _paused(facts: Facts) -> Answer:
     question = _("Does a permission, a budget, an approval or a stop hold it?")
     run, step = facts.run, facts.step
+    # What has ended, nobody can hold any more, whatever is asked of its run since.
+    open_ = step["status"] not in states.ENDED_STEPS and not run["finished_at"]
     asked = next((one for one in facts.requests if one["state"] == "pending"), None)
     if asked is not None:
         by = _(" until %(at)s") % {"at": times.clock(asked["deadline"], facts.now)} if asked["deadline"] else ""
@@ -372,11 +374,11 @@ def _paused(facts: Facts) -> Answer:
         )
     if facts.stops:
         return Answer(question, NO, _("Yes, an emergency stop: %(reason)s") % {"reason": facts.stops[0]["reason"]})
-    if run["cancel_requested"]:
+    if open_ and run["cancel_requested"]:
         return Answer(question, NO, _("The run is being cancelled: nothing new starts."))
     if step["status"] == "hold":
         return Answer(question, WAIT, _("Yes: %(cause)s.") % {"cause": states.cause_word(step["cause"])})
-    if run["paused"]:
+    if open_ and run["paused"]:
         return Answer(question, WAIT, _("Yes, an operator paused the run."))
     if step.get("hold_requested"):
         return Answer(question, WAIT, _("An operator asked for a hold; it takes effect at the next yield."))

@@ -6,6 +6,7 @@ come on is named: it is alive and stuck, or slower than its like.
 
 from __future__ import annotations
 
+import math
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -46,14 +47,19 @@ def _present(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _progress(told: dict[str, Any], at: Any) -> dict[str, Any] | None:
-    if not told["seq"]:
+    """Return a report as it is shown; one whose numbers are none, which an older worker may have let in, is none."""
+    done, total = _units(told["done"]), _units(told["total"])
+    if not told["seq"] or done is None:
         return None
-    done, total = told["done"], told["total"]
     return {
         "seq": told["seq"],
         "done": done,
-        "total": total,
-        "share": None if total is None else done / total,
+        "total": total or None,
+        "share": min(1.0, done / total) if total else None,
         "stage": told["stage"],
         "at": at - timedelta(seconds=told["quiet_s"]),
     }
+
+
+def _units(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) and 0 <= value < math.inf else None

@@ -22,6 +22,7 @@ from runtime.tools.showing import Showing, Told
 
 _LIMITS = {"cpu_s": "RLIMIT_CPU", "memory_bytes": "RLIMIT_AS", "open_files": "RLIMIT_NOFILE"}
 _APART_S = 0.05
+_AT_ONCE = 20  # reports at once; over time one each _APART_S, whatever they say
 
 
 def main() -> int:
@@ -56,21 +57,37 @@ def main() -> int:
 class _Telling(Showing):
     """Tells the parent how far the function is, until it has ended; any of its threads may."""
 
-    __slots__ = ("answers", "at", "lock", "stage")
+    __slots__ = ("answers", "at", "kept", "left", "lock", "pid", "stage")
 
     def __init__(self, answers: BinaryIO) -> None:
         self.answers: BinaryIO | None = answers
         self.lock = threading.Lock()
-        self.at, self.stage = 0.0, ""
+        self.pid = os.getpid()
+        self.at, self.left, self.stage = time.monotonic() - 1.0, float(_AT_ONCE), ""
+        self.kept: Told | None = None
 
     def put(self, told: Told) -> None:
-        """Write one line; of many in a moment, those that begin a stage and the last unit's."""
+        """Write one line; of many in a moment, those that begin a stage and the last unit's, as long as they are few.
+
+        A process that the function forked says nothing: its lines would come between those of the answer.
+        """
+        if os.getpid() != self.pid:
+            return
         now, stage = time.monotonic(), told.stage or ""
         with self.lock:
-            if self.answers is None or (now - self.at < _APART_S and stage == self.stage and told.done != told.total):
+            self.kept = told
+            since = now - self.at
+            left = min(float(_AT_ONCE), self.left + since / _APART_S)
+            telling = stage != self.stage or told.done == told.total
+            if self.answers is None or left < 1.0 or (since < _APART_S and not telling):
                 return
-            self.at, self.stage = now, stage
-            line = f"progress {json.dumps(list(told))}\n".encode()
+            self.at, self.left, self.stage = now, left - 1.0, stage
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.answers is not None and self.kept is not None:
+            line = f"progress {json.dumps(list(self.kept))}\n".encode()
+            self.kept = None
             with contextlib.suppress(OSError):  # the parent has left
                 _write_all(self.answers, line)
 
@@ -79,8 +96,9 @@ class _Telling(Showing):
         print(why, file=sys.stderr)
 
     def close(self) -> None:
-        """Say nothing more: the next line is the answer."""
+        """Say what was kept back, and nothing more: the next line is the answer."""
         with self.lock:
+            self._tell()
             self.answers = None
 
 

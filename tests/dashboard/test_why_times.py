@@ -1,4 +1,4 @@
-"""Why, where time decided: a join whose limit was over, a worker whose lease was."""
+"""Why, where time decided: a join whose limit was over, a worker whose lease was, an execution that was replaced."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import uuid
 
 import pytest
 
+from runtime.actions.runs import cancel_run, pause_run
+from runtime.actions.steps import rerun_step
 from runtime.store.tx import plain_tx
 from runtime.worker.maintenance import lost
 from runtime.worker.maintenance.timers import fire_timers
-from tests.dashboard.test_why import LATE, READY, answers
+from tests.dashboard.test_why import HELD, LATE, READY, answers
 from tests.support.engine import Engine
 from tests.support.pages import Reader
 from tests.support.specs import tool, workflow
@@ -84,3 +86,26 @@ def test_a_step_in_its_preferred_pool_says_until_when(engine, tenant):
     (claimed,) = engine.claimer.claim(tenant.id, "near", 1)
     engine.report(claimed, "succeeded")
     assert "Preferred pool until" not in reader.get(f"/runs/{run}/?step=a")
+
+
+@pytest.mark.req("B11.1")
+def test_what_has_ended_is_held_by_nobody(engine, tenant):
+    run = engine.submit(workflow(tool("a"), tool("b", "a"), {"id": "w", "kind": "wait", "seconds": 9_999}))
+    engine.finish("a")
+    reader = Reader(tenant, "oncall")
+    for asked in (pause_run, cancel_run):
+        asked(actor=engine.actor, run_id=run, reason="maintenance")
+        assert answers(reader.get(f"/runs/{run}/why/?node=a"))[HELD] == ("none", "No.")
+
+
+@pytest.mark.req("B11.1", "B5.3")
+def test_the_attempts_are_those_of_the_execution_that_is_shown(engine, tenant):
+    run = engine.submit(workflow(tool("a"), tool("b", "a"), {"id": "w", "kind": "wait", "seconds": 9_999}))
+    engine.finish("a")
+    reader, claimed = Reader(tenant, "oncall"), "Did a worker claim it?"
+    assert answers(reader.get(f"/runs/{run}/why/?node=a"))[claimed][0] == "yes"
+    pause_run(actor=engine.actor, run_id=run, reason="maintenance")
+    rerun_step(actor=engine.actor, step_id=engine.step(run, "a").id, expected_version=None, reason="again")
+    verdict, text = answers(reader.get(f"/runs/{run}/why/?node=a"))[claimed]
+    assert verdict == "wait"
+    assert text.startswith("Not yet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from django.core.management.base import CommandError
 from django.db import connections
 
+from runtime.management.commands.up import Command
 from tests.support import invariants
 from tests.support.console import ROOT, Console, wait_for
 from tests.support.factories import make_tenant
@@ -221,11 +224,39 @@ def test_a_second_start_after_a_clean_stop_is_ready_again(home):
         console.kill_everything()
 
 
-@pytest.mark.parametrize("options", [[], ["--no-example"], ["--data"], ["--data", "x"], ["--data=x"]])
+def up_with(folder, *options):
+    """`up` as far as its settings, which are wrong here."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "QUARTERDECK_"))}
+    wrong = {**ours, "DATABASE_URL": "nonsense://x", "QUARTERDECK_DATA": str(folder)}
+    line = [sys.executable, str(ROOT / "manage.py"), "up", *options]
+    return subprocess.run(line, cwd=folder, env=wrong, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-example"], ["--data", "x"], ["--data=x"]])
 def test_it_reads_its_line_with_and_without_options(options, tmp_path):
     """As far as its settings, which are wrong here: the second command of README has no options at all."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "QUARTERDECK_"))}
-    wrong = {**ours, "DATABASE_URL": "nonsense://x", "QUARTERDECK_DATA": str(tmp_path)}
-    line = [sys.executable, str(ROOT / "manage.py"), "up", *options]
-    ended = subprocess.run(line, cwd=tmp_path, env=wrong, capture_output=True, text=True, timeout=60, check=False)
+    ended = up_with(tmp_path, *options)
     assert ended.stderr.strip() == "Configuration: DATABASE_URL is not the address of a PostgreSQL database."
+
+
+@pytest.mark.parametrize("options", [["--data"], ["--data="], ["--data=", "--port", "8123"], ["--data", "--port"]])
+def test_a_folder_that_is_none_is_refused_and_nothing_is_made(options, tmp_path):
+    ended = up_with(tmp_path, *options)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("--data names no folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--port", "99999"], "argument --port: '99999' is no whole number from 1 to 65535"),
+        (["--port=-5"], "argument --port: '-5' is no whole number from 1 to 65535"),
+        (["--workers", "0"], "argument --workers: '0' is no whole number from 1 to"),
+        (["--workers=-1"], "argument --workers: '-1' is no whole number from 1 to"),
+        (["--dat", "elsewhere"], "unrecognized arguments: --dat elsewhere"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_in_words(options, said):
+    with pytest.raises(CommandError, match=re.escape(said)):
+        Command().create_parser("manage.py", "up").parse_args(options)

@@ -121,6 +121,21 @@ def test_a_flood_of_reports_from_a_process_ends_with_the_last_and_leaves_the_ans
     assert len(heard.told) < 5_000
 
 
+def test_a_flood_of_ever_other_stages_is_bounded_and_its_last_report_is_told() -> None:
+    heard = Heard()
+    told = [[n, 9_000, "even" if n % 2 else "odd"] for n in range(1, 5_001)]
+    assert run(python_contract("counting", runs="process"), {"told": told}, showing=heard).kind == "ok"
+    assert len(heard.told) < 2_500
+    assert heard.told[-1].done == 5_000.0
+
+
+def test_a_process_that_a_function_forked_says_nothing_into_its_answer() -> None:
+    heard = Heard()
+    contract = python_contract("forking", runs="process", writes=True, max_result_bytes=2_000_000)
+    result = run(contract, {"size": 900_000}, showing=heard)
+    assert (result.kind, len(result.value["large"]), heard.told) == ("ok", 900_000, [])
+
+
 @pytest.mark.parametrize("runs", WAYS)
 def test_a_function_that_nobody_listens_to_is_none_the_worse(runs: str) -> None:
     assert run(python_contract("counting", runs=runs), {"told": [[1, 2, "loading"]]}).value == {"taken": [True]}

@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -26,6 +27,7 @@ from runtime.worker.children import Child
 from runtime.worker.supervisor import Supervisor, only_one
 
 MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+MOST_WORKERS = 1_000
 STOP_ORDER = ("workers", "scheduler", "heartbeat", "web", "shop")
 
 
@@ -33,10 +35,15 @@ class Command(BaseCommand):
     help = "Run everything: PostgreSQL (unless DATABASE_URL names one), web, workers, heartbeat and scheduler."
     requires_system_checks: list[str] = []
 
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Take no abbreviations: manage.py reads `--data` before this does, and knows that name alone."""
+        return super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
+
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8000, help="port of the web server (8000)")
+        parser.add_argument("--port", type=_between(1, 65_535), default=8000, help="port of the web server (8000)")
         parser.add_argument("--bind", default="127.0.0.1", help="address of the web server (127.0.0.1)")
-        parser.add_argument("--workers", type=int, default=settings.Q_CLUSTER["workers"], help="worker processes (2)")
+        workers = settings.Q_CLUSTER["workers"]
+        parser.add_argument("--workers", type=_between(1, MOST_WORKERS), default=workers, help="worker processes (2)")
         parser.add_argument("--no-example", action="store_true", help="do not create the example tenant")
         # manage.py reads it before the settings are; here it is only known.
         parser.add_argument("--data", metavar="DIR", help="data folder instead of QUARTERDECK_DATA or .quarterdeck")
@@ -137,6 +144,19 @@ class Command(BaseCommand):
                     f"The web server cannot listen on {bind}:{port} ({error.strerror}).",
                     remediation="Name another --port.",
                 ) from None
+
+
+def _between(least: int, most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            found = least - 1
+        if not least <= found <= most:
+            raise ArgumentTypeError(f"{text[:20]!r} is no whole number from {least} to {most}")
+        return found
+
+    return number
 
 
 def not_ready(url: str) -> str:

@@ -49,6 +49,16 @@ def counting(arguments: dict[str, Any], context: CallContext) -> dict[str, Any]:
     return {"taken": taken}
 
 
+def forking(arguments: dict[str, Any], context: CallContext) -> dict[str, Any]:
+    """Tell how far it is from a process of its own, as multiprocessing does, and itself answer what is large."""
+    if (pid := os.fork()) == 0:
+        for unit in range(1000):
+            context.progress(unit, 1000, "even" if unit % 2 else "odd")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return {"large": "a" * arguments["size"]}
+
+
 def deaf(arguments: dict[str, Any]) -> dict[str, Any]:
     """Wait and hear nothing."""
     _note(arguments, str(os.getpid()))
