@@ -74,3 +74,14 @@ def test_the_worker_may_call_what_its_duties_ask(test_database):
 def test_the_web_may_not_ask_about_every_tenants_requests(db, duty: Callable[[], int]):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         duty()
+
+
+@pytest.mark.parametrize("role", ["qd_web", "qd_worker"])
+def test_a_role_reads_every_column_of_a_worker_session_but_what_is_in_its_hands(test_database, role: str):
+    with test_database.connect() as connection:
+        found = connection.execute(
+            "SELECT attname::text, has_column_privilege(%s, attrelid, attnum, 'SELECT') FROM pg_attribute"
+            " WHERE attrelid = 'qd_worker_session'::regclass AND attnum > 0 AND NOT attisdropped",
+            [role],
+        ).fetchall()
+    assert {name for name, granted in found if not granted} == {"in_hand"}
