@@ -107,7 +107,8 @@ class Places:
     def leave_inline(self, place: Showing) -> None:
         """Be ready for the next one. The record stays until then: no page shows a step that has ended."""
         if isinstance(place, Place):
-            self._free.append(place.leave())
+            with self.lock:  # a thread of the tool may be writing right now
+                self._free.append(place.leave())
 
     def leave(self, place: Showing, report: Report | None) -> None:
         """Show a call no longer; one that ended well says how long such calls take."""

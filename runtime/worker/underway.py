@@ -31,8 +31,11 @@ class UnderWay(dict[uuid.UUID, Prepared]):
         """Take a call in that is about to begin; one that was asked to end meanwhile is told at once."""
         prepared.showing = self.places.take(prepared.claimed)
         with self._lock:
+            older = self.get(prepared.claimed.step_id)
             self[prepared.claimed.step_id] = prepared
             self._tell(prepared)
+        if older is not None:  # its step was lost and claimed here again: the newer call is the one to show
+            self.places.leave(older.showing, None)
 
     def tell(self, prepared: Prepared) -> None:
         """Tell a call that begins outside of the slots, in the drain's own thread, whether it was asked to end."""
@@ -50,8 +53,11 @@ class UnderWay(dict[uuid.UUID, Prepared]):
     def end(self, item: Report | Prepared) -> None:
         """Let go of a call that is over, by what came of it."""
         with self._lock:
-            prepared = self.pop(item.claimed.step_id, None)
-        if prepared is not None:
+            prepared = self.get(item.claimed.step_id)
+            mine = prepared is not None and prepared.claimed.owner_epoch == item.claimed.owner_epoch
+            if mine:
+                del self[item.claimed.step_id]
+        if prepared is not None and mine:
             self.places.leave(prepared.showing, item if isinstance(item, Report) else None)
 
     def ask(self, step_id: uuid.UUID, owner_epoch: int) -> None:
