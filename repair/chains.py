@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from repair.law import RESOLVED
-from repair.models import Case, Chain
+from repair.models import Case, Chain, Entry
 from repair.verbs import READ
 from runtime.kernel.actor import Actor
 from runtime.queries.base import reading
@@ -40,28 +41,56 @@ def _links(told: list[str], minutes: list[int]) -> tuple[Link, ...]:
     return tuple(Link(*pair) for pair in zip(told, minutes, strict=True)) or DEFAULT
 
 
-def escalation_of(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the links of a case's chain as they stand now: {to, at, state}; in the tenant's transaction.
+def untold(told: list[str], chain: tuple[Link, ...]) -> list[int]:
+    """Return the places of the links that nobody of ``told`` stands for: a name is told as often as a chain has it."""
+    left, places = list(told), []
+    for place, link in enumerate(chain):
+        if link.to in left:
+            left.remove(link.to)
+        else:
+            places.append(place)
+    return places
 
-    ``state`` is ``told``, ``next`` or ``later``; of a resolved case there is no next.
+
+def _told(entries: Iterable[Any], due_at: datetime) -> list[dict[str, Any]]:
+    """Return who was told, and when, since the case is due at this date, whatever the chain was then."""
+    due = due_at.isoformat()
+    return [
+        {"to": one["data"]["to"], "at": one["at"], "state": "told"}
+        for one in entries
+        if one["type"] == "escalated" and one["data"].get("due_at") == due
+    ]
+
+
+def escalation_of(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return whom a case was told to, then the other links: {to, at, state}; in the tenant's transaction.
+
+    ``state`` is ``told``, ``next`` or ``later``; of a resolved case there is no next. ``at`` is when it was told,
+    or is to be.
     """
-    rows, told = [], case["escalations"]
-    for index, link in enumerate(chain_now()):
-        open_state = "next" if index == told else "later"
-        if index >= told and case["state"] == RESOLVED:
-            break
-        at = case["due_at"] + timedelta(minutes=link.after_minutes)
-        rows.append({"to": link.to, "at": at, "state": "told" if index < told else open_state})
+    rows, chain = _told(case["entries"], case["due_at"]), chain_now()
+    if case["state"] == RESOLVED:
+        return rows
+    for number, place in enumerate(untold([one["to"] for one in rows], chain)):
+        at = case["due_at"] + timedelta(minutes=chain[place].after_minutes)
+        rows.append({"to": chain[place].to, "at": at, "state": "later" if number else "next"})
     return rows
 
 
-def due_link(case: Case, now: Any) -> Link | None:
-    """Return the link whose time has come, None while there is none; in the tenant's transaction."""
+def due_place(case: Case, now: datetime) -> tuple[int, Link | None]:
+    """Return how many links the case has behind it and the link to be told now, None for none; in the tenant's tx.
+
+    A link of a newer chain that is due is told, unless who it names was told by an older one.
+    """
     chain = chain_now()
     if case.state == RESOLVED or case.escalations >= len(chain):
-        return None
-    link = chain[case.escalations]
-    return link if now >= case.due_at + timedelta(minutes=link.after_minutes) else None
+        return case.escalations, None
+    entries = Entry.objects.filter(case_id=case.id, type="escalated").order_by("id").values("type", "data", "at")
+    told = [one["to"] for one in _told(entries, case.due_at)]
+    place = next((one for one in untold(told, chain) if one >= case.escalations), len(chain))
+    if place == len(chain) or now < case.due_at + timedelta(minutes=chain[place].after_minutes):
+        return place, None
+    return place + 1, chain[place]
 
 
 def read_chain(*, actor: Actor) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import orjson
 
 from repair.actions.base import Desk, open_desk
 from repair.addressee import tool_owner
-from repair.chains import due_link
+from repair.chains import due_place
 from repair.law import OPEN, RESOLVED, SETTLED
 from repair.wiring import OVERDUE
 from runtime.actions.base import frame
@@ -47,11 +47,15 @@ def _one(act: Callable[[Desk], bool], tenant_id: uuid.UUID, case_id: uuid.UUID) 
 
 def _escalate(desk: Desk) -> bool:
     case, now = desk.case, desk.now
-    if (link := due_link(case, now)) is None:
+    place, link = due_place(case, now)
+    if link is None:
+        if place != case.escalations:  # an older chain told them: the case is not due for it again
+            desk.set(escalations=place)
+            desk.close()
         return False
     told = {"tool_owner": answers} if (answers := tool_owner(desk.unit.tx, case.tool)) else {}
     desk.tell("escalated", to=link.to, owner=case.owner, due_at=case.due_at.isoformat(), **told)
-    desk.set(escalations=case.escalations + 1, escalated_to=link.to)
+    desk.set(escalations=place, escalated_to=link.to)
     note = orjson.dumps({"case_id": str(case.id)}).decode()
     desk.unit.tx.send("outbox_insert", (uuid7(), desk.actor.tenant_id, uuid7(), OVERDUE, note, now))
     return True

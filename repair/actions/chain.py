@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import F
+
 from repair.chains import OWNER, PERSON
-from repair.models import Chain
+from repair.law import RESOLVED
+from repair.models import Case, Chain
 from runtime.access.authorize import authorize
 from runtime.access.roles import ROLES
 from runtime.access.verbs import TENANT_SET
@@ -55,6 +58,9 @@ def set_chain(*, actor: Actor, links: list[dict[str, Any]], expected_version: in
             Chain.objects.bulk_create([row], ignore_conflicts=True)
             if not Chain.objects.filter(id=row.id).exists():
                 raise _stale(version + 1)
+            # What is overdue begins at the new chain's first link again; who was told is told no second time.
+            overdue = Case.objects.exclude(state=RESOLVED).filter(due_at__lte=unit.tx.now())
+            overdue.update(escalations=0, version=F("version") + 1)
             audit.record(
                 unit.tx,
                 actor=actor,

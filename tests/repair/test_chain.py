@@ -91,7 +91,8 @@ def test_what_is_open_follows_the_newest_chain_and_what_was_told_stays_told(fres
     assert escalated() == 1
     put(desk, ("admin", 0))
     clock.advance(300 * 60)
-    assert escalated() == 0, "a chain of one link has told it"
+    assert escalated() == 1, "who was not told yet is told"
+    assert escalated() == 0
     put(desk, ("admin", 0), ("approver", 5), expected=1)
     assert escalated() == 1
     assert desk.read(case["id"])["escalated_to"] == "approver"
@@ -120,6 +121,30 @@ def test_each_version_is_kept_and_audited_and_an_empty_one_is_the_default(desk):
     assert [(one["verb"], one["result"], one["reason"]) for one in acts] == [
         ("tenant.set", "unset", ""), ("tenant.set", "set", "nobody is on call"),
     ]  # fmt: skip
+
+
+def test_a_case_shows_whom_it_was_told_to_and_a_new_chains_due_links_are_told(fresh_db, tenant, clock, as_role):
+    desk = Desk(tenant)
+    case = desk.case(desk.lost("human"))
+    clock.advance(61 * 60)
+
+    def escalated():
+        with as_role("worker"):
+            return escalate_overdue()
+
+    assert escalated() == 1
+    put(desk, ("approver", 5), ("oncall", 90), ("admin", 200))
+    assert up(desk, case["id"]) == [("oncall", "told"), ("approver", "next"), ("admin", "later")]
+    clock.advance(5 * 60)
+    assert escalated() == 1
+    assert up(desk, case["id"]) == [("oncall", "told"), ("approver", "told"), ("admin", "next")]
+    clock.advance(90 * 60)
+    assert escalated() == 0, "who is on call was told"
+    clock.advance(110 * 60)
+    assert escalated() == 1
+    assert escalated() == 0
+    told = [one["data"]["to"] for one in desk.read(case["id"])["entries"] if one["type"] == "escalated"]
+    assert told == ["oncall", "approver", "admin"]
 
 
 @pytest.mark.parametrize(
