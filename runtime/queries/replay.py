@@ -28,6 +28,10 @@ _RUN = "status reason version seq paused cancel_requested attention created_at s
 _EVENT = "seq type node execution_version from_status to_status cause actor reason occurred_at".split()
 
 
+# So many events of a run are folded while somebody waits for an answer; the command tells longer runs too.
+MOST_EVENTS = 200_000
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """What the events up to one of them say, ``event``, beside the rows of now."""
@@ -82,12 +86,20 @@ class Past:
         }
 
 
-def past_in(tx: Tx, run_id: uuid.UUID, until: int | None) -> Past:
+def past_in(tx: Tx, run_id: uuid.UUID, until: int | None, most: int | None = MOST_EVENTS) -> Past:
     """Fold a run's events up to ``until``, the newest when None, inside an open transaction.
 
-    Raises NotFound, BadInput for an event there is not, EventsGone where not all events are kept.
+    Raises NotFound, BadInput for an event there is not and for a run of more than ``most`` events (None: any number),
+    EventsGone where not all events are kept.
     """
     run, steps = stored_in(tx, run_id)
+    if most is not None and run["seq"] > most:
+        raise BadInput(
+            f"The run has {run['seq']} events; up to {most} are told again while you wait.",
+            where="run_id",
+            remediation="Use the command `run replay ID`: it tells longer runs too.",
+            run_id=run_id,
+        )
     seq = run["seq"] if until is None else until
     if not 1 <= seq <= run["seq"]:
         raise BadInput(
@@ -111,7 +123,9 @@ def past_in(tx: Tx, run_id: uuid.UUID, until: int | None) -> Past:
     return Past(folded, event, run, steps)
 
 
-def replay_run(*, actor: Actor, run_id: uuid.UUID, until: int | None = None) -> dict[str, Any]:
+def replay_run(
+    *, actor: Actor, run_id: uuid.UUID, until: int | None = None, most: int | None = MOST_EVENTS
+) -> dict[str, Any]:
     """Return a run as its events up to ``until`` tell it, and how all of its events compare with the stored rows.
 
     {run_id, workflow, workflow_version, until, head_seq, at, event, results, run, steps, operations, stored}. ``steps``
@@ -121,7 +135,7 @@ def replay_run(*, actor: Actor, run_id: uuid.UUID, until: int | None = None) -> 
     Raises as :func:`past_in` does. Verb ``run.read``.
     """
     with reading(actor, v.RUN_READ) as tx:
-        past = past_in(tx, run_id, until)
+        past = past_in(tx, run_id, until, most)
         named = run_in(tx, run_id)
         body = {
             "run_id": run_id,

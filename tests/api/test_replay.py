@@ -15,7 +15,9 @@ from runtime.actions.hold import hold_step, release_step
 from runtime.actions.runs import pause_run, resume_run
 from runtime.actions.steps import force_step, rerun_step, skip_step
 from runtime.api.http import dump
+from runtime.kernel.errors import BadInput
 from runtime.models import Attempt, Event, Operation
+from runtime.queries.replay import replay_run
 from runtime.queries.runs import read_snapshot
 from runtime.store.tx import tenant_tx
 from runtime.tools.registry import register_tool
@@ -243,3 +245,14 @@ def test_the_command_tells_the_same(engine, api):
     (newest,) = command("run", "replay", str(run_id), "--tenant", engine.tenant.slug)
     assert newest["run"]["status"] == "completed"
     assert newest["run"]["output_kind"] == "final"
+
+
+def test_a_run_of_too_many_events_is_told_by_the_command_alone(engine):
+    run_id = engine.submit(workflow(tool("a")))
+    engine.finish("a")
+    head = engine.run(run_id).seq
+    assert replay_run(actor=engine.actor, run_id=run_id, most=head)["head_seq"] == head
+    with pytest.raises(BadInput) as refused:
+        replay_run(actor=engine.actor, run_id=run_id, most=head - 1)
+    assert (refused.value.where, "run replay" in refused.value.remediation) == ("run_id", True)
+    assert replay_run(actor=engine.actor, run_id=run_id, most=None)["head_seq"] == head

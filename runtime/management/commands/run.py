@@ -41,7 +41,7 @@ class Command(Act):
         if options["act"] == "cancel":
             return cancel_run(actor=actor, run_id=run_id, reason=options["reason"])
         if options["act"] == "replay":
-            return replay_run(actor=actor, run_id=run_id, until=options["until"])
+            return replay_run(actor=actor, run_id=run_id, until=options["until"], most=None)
         differences = rebuild_run(run_id, actor.tenant_id)
         self.show({"run_id": run_id, "ok": not differences, "differences": differences})
         if differences:
