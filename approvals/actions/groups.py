@@ -74,8 +74,8 @@ def _put(tx: Tx, actor: Actor, name: str, members: list[str], reason: str) -> di
 def remove_group(*, actor: Actor, name: str, reason: str = "") -> dict[str, Any]:
     """Remove a group that nothing names. Returns {name, removed}.
 
-    Raises NotFound, Conflict while an active or proposed policy names it or a request waits for it: nobody but an admin
-    could decide then. Verb ``member.manage``.
+    Raises NotFound, Conflict while an active or proposed policy or the newest version of a workflow names it, or a
+    request waits for it or would ask it on its way up: nobody but an admin could decide then. Verb ``member.manage``.
     """
     authorize(actor, v.MEMBER_MANAGE)
     text = check_reason(reason)
@@ -90,10 +90,16 @@ def remove_group(*, actor: Actor, name: str, reason: str = "") -> dict[str, Any]
             if any(rule.get("group") == name for rule in orjson.loads(bytes(rules))):
                 mend = "Activate a policy that does not name it, or withdraw the proposal, first."
                 raise Conflict(f"Policy {version} names the group {name}.", remediation=mend)
-        waiting = tx.one("requests_asking", (tx.tenant_id, asked_of_group(name)))
+        asked = asked_of_group(name)
+        # As a workflow's specification writes a text: names of groups have nothing that is escaped.
+        naming = tx.one("workflow_naming", (f'"{asked}"'.encode(),))
+        if naming is not None:
+            mend = "Register a version of it that asks others first."
+            raise Conflict(f"The workflow {naming[0]} names the group {name}.", remediation=mend)
+        waiting = tx.one("requests_asking", {"tenant": tx.tenant_id, "asked": asked})
         if waiting is not None and waiting[0]:
             mend = "Decide them, or escalate them to others, first."
-            raise Conflict(f"{waiting[0]} requests wait for the group {name}.", remediation=mend)
+            raise Conflict(f"{waiting[0]} requests wait for the group {name}, or would ask it next.", remediation=mend)
         ended = tx.rows("group_members", (row[0],))
         tx.send("group_member_end", (row[0], [one[0] for one in ended]))
         tx.send("group_remove", (row[0],))

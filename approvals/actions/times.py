@@ -99,6 +99,8 @@ def _check_rung(tx: Tx, asked: Asked, role: str) -> None:
     """Raise BadInput for a rung that asks nobody: an unknown role or group, no manager who may decide."""
     found = named(role)
     if found is not None and found[0] == GROUP:
+        # Whoever removes the group looks for requests that ask it, and finds this one or comes before it.
+        tx.send("group_serial", (tx.tenant_id,))
         check_group(tx, found[1], "/role")
     elif role == MANAGER:
         if _manager(tx, asked) is None:

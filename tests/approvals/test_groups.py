@@ -18,6 +18,7 @@ from approvals.actions.times import escalate_request
 from approvals.queries import get_request, list_policies, list_requests
 from approvals.teams import list_groups, list_managers
 from runtime.actions.tenants import end_membership
+from runtime.actions.workflows import register_workflow
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied
 from runtime.queries.people import list_audit, list_members
@@ -25,7 +26,7 @@ from runtime.worker.maintenance.outbox import deliver
 from tests.support.actors import member
 from tests.support.api import caller, problem
 from tests.support.duties import expire_requests
-from tests.support.office import Office
+from tests.support.office import Office, asking
 
 pytestmark = [pytest.mark.req("C5.3", "A7.3", "C8.5"), pytest.mark.django_db(transaction=True)]
 # The expiry duty looks at every tenant, the oldest first.
@@ -151,6 +152,20 @@ def test_a_group_that_is_named_is_not_removed(office, payer):
     put_group(actor=office.admin, name="idle", members=[])
     assert remove_group(actor=office.admin, name="idle") == {"name": "idle", "removed": True}
     assert [one["name"] for one in list_groups(actor=office.admin)] == ["payments", "spare"]
+
+
+def test_a_group_that_a_workflow_or_a_requests_way_up_names_is_not_removed(office):
+    one = member(office.tenant, "approver")
+    for name in ("next", "nextone"):
+        put_group(actor=office.admin, name=name, members=[one.name])
+    ladder = [{"role": "group:next"}]
+    office.ask(name="climbs", on_timeout="escalate", escalation=ladder)
+    with pytest.raises(Conflict, match="The workflow climbs names the group next"):
+        remove_group(actor=office.admin, name="next")
+    register_workflow(actor=office.actor, raw=json.dumps(asking("climbs")))
+    with pytest.raises(Conflict, match="1 requests wait for the group next, or would ask it next"):
+        remove_group(actor=office.admin, name="next")
+    assert remove_group(actor=office.admin, name="nextone")["removed"]
 
 
 def test_changes_are_audited_and_a_repeat_is_none(office):

@@ -59,9 +59,16 @@ UPDATE qd_approval_group_member SET ended_at = qd_now() WHERE group_id = %s AND 
 SELECT version, rules FROM qd_approval_policy WHERE state IN ('active', 'proposed') ORDER BY version;
 
 -- name: requests_asking
--- How many requests wait for exactly this group.
+-- How many requests wait for exactly this group, or would ask it on their way up.
 SELECT count(*) FROM (
-  SELECT FROM qd_approval WHERE tenant_id = %s AND state = 'pending' AND role = %s LIMIT 1000) w;
+  SELECT FROM qd_approval WHERE tenant_id = %(tenant)s AND state = 'pending'
+    AND (role = %(asked)s OR ladder @> jsonb_build_array(jsonb_build_object('role', %(asked)s::text))) LIMIT 1000) w;
+
+-- name: workflow_naming
+-- A workflow whose newest version has this text.
+SELECT w.name FROM qd_workflow w JOIN LATERAL (
+  SELECT spec FROM qd_workflow_version WHERE workflow_id = w.id ORDER BY number DESC LIMIT 1) v ON true
+WHERE position(%s::bytea IN v.spec) > 0 ORDER BY w.name LIMIT 1;
 
 -- name: manager_put
 INSERT INTO qd_approval_manager (id, tenant_id, user_id, manager_id, set_by, set_at)
