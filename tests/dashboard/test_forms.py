@@ -27,7 +27,7 @@ def described(page: str) -> set[str]:
         ("/workflows/plain/start/", {"input": "{"}, {"id_input_helptext", "id_input_error"}),
         ("/tokens/", {"name": "", "days": "x"}, {"id_name_error", "id_days_error"}),
         ("/stops/", {"scope": "tool", "name": "", "reason": ""}, {"id_name_helptext", "id_reason_error"}),
-        ("/limits/", {"scope": "tool", "version": "0", "reason": ""}, {"id_name_helptext", "id_reason_error"}),
+        ("/limits/", {"scope": "tool", "version": "0", "reason": ""}, {"id_name_helptext", "id_most_error"}),
         ("/members/", {"username": "", "role": "viewer"}, {"id_username_error"}),
     ],
 )

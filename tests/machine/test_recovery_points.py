@@ -185,8 +185,6 @@ def test_pages_and_the_command_line_show_what_was_measured(engine, clock):
     assert (printed["lost"], printed["beyond"]) == (1, 1)
     (problem,) = command("workflow", "recovery", "--days", "0", "--tenant", engine.tenant.slug, fails=True)
     assert problem["where"] == "--days"
-    (problem,) = command("workflow", "check", "--tenant", engine.tenant.slug, fails=True)
-    assert problem["where"] == "file"
 
 
 @pytest.mark.req("A1.4")
