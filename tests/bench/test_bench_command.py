@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,14 @@ KEYS = ("bench", "work", "unit", "value", "p50", "p95", "p99", "n", "load1", "sp
 
 
 def bench(database: Database, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "bench", *arguments],
-        env=database.environ(), capture_output=True, text=True, timeout=patient(100), check=False,
-    )  # fmt: skip
+    """Run a benchmark in a data folder of its own: those of a whole `up` would refuse to share one with another."""
+    with tempfile.TemporaryDirectory(prefix="qd-bench-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        return subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), "bench", *arguments],
+            env={**database.environ(), "QUARTERDECK_DATA": folder}, capture_output=True, text=True,
+            timeout=patient(100), check=False,
+        )  # fmt: skip
 
 
 def printed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
