@@ -21,7 +21,7 @@ from runtime.actions.acting import Act, insist, permit
 from runtime.actions.base import WORK_CHANNEL, check_reason, frame, step_answer
 from runtime.actions.manifests import clock_and_policies, manifest_of, tool_pools
 from runtime.actions.starting import Draft, insert_runs, start_run
-from runtime.actions.terms import check_terms
+from runtime.actions.terms import check_terms, known_budget
 from runtime.graph.readiness import descendants
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
@@ -130,7 +130,7 @@ def _start(
         pool=pool,
         pools=tool_pools(unit.tx, version_id, plan),
         parent=latest[2],
-        budget=orjson.loads(tasks_budget) if budget is None else budget,
+        budget=known_budget(orjson.loads(tasks_budget)) if budget is None else budget,
     )
     adopts = _adoptable(unit, source, draft, without or set()) if adopt else []
     run = start_run(unit, actor, draft, now, rerun_of=source, adopts=adopts, reason=reason or None)
@@ -146,7 +146,7 @@ def _start(
         run_id=run.id,
         result="accepted",
         reason=reason,
-        details={"rerun_of": str(source), "adopts": adopts},
+        details={"rerun_of": str(source), "adopts": adopts, **({"budget": draft.budget} if draft.budget else {})},
     )
     return run, source, adopts
 

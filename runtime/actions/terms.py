@@ -71,3 +71,8 @@ def check_terms(terms: Mapping[str, Any]) -> None:
         if name in terms and not compiled.fits(terms[name]):
             problem = compiled.problems(terms[name], 1)[0]
             raise BadInput(f"{name}: {problem.detail}", where=f"/{name}{problem.where}", remediation=problem.mend)
+
+
+def known_budget(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a task's stored budget has today's form: earlier versions kept whatever came."""
+    return {name: value for name, value in stored.items() if _COMPILED["budget"].fits({name: value})}

@@ -145,11 +145,8 @@ def replace_step(
         raise _refusal(run, old, "queued", law.OPERATOR)
     _count(run, old, -1)
     run.n_steps -= 1
-    old.superseded, old.serial, old.prefer_until = (
-        True,
-        None,
-        None,
-    )  # nothing of it is open: what it wrote alone is anybody's
+    # Nothing of it is open: what it wrote alone is anybody's.
+    old.superseded, old.serial, old.prefer_until = True, None, None
     _to_wave(run, old)
     old.dirty = False
     add_step(run, new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -11,11 +12,12 @@ from runtime.actions.reruns import new_run, rerun_task
 from runtime.actions.steps import rerun_step
 from runtime.actions.workflows import authorise_verifier
 from runtime.kernel.errors import BadInput
-from runtime.models import Operation
+from runtime.models import AuditEntry, Operation
 from runtime.queries.runs import read_run
 from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.timers import fire_timers
 from tests.support.clock import Clock
+from tests.support.engine import force_columns
 from tests.support.office import Office, asking
 from tests.support.race import together
 from tests.support.specs import workflow
@@ -160,6 +162,20 @@ def test_a_new_run_has_the_tasks_budget_anew_or_one_of_its_own(office):
     with pytest.raises(BadInput) as refused:
         new_run(actor=office.actor, task_id=task_id, budget={"call": 9})
     assert refused.value.where == "/budget"
+
+
+def test_of_a_budget_that_an_older_version_kept_as_it_came_what_has_todays_form_counts(office, database):
+    run_id = office.submit(workflow(call("a"), call("b", "a")), budget={"calls": 1})
+    office.work()
+    task_id = office.run(run_id).task_id
+    force_columns(database, "qd_task", task_id, budget='{"calls": "5", "effects": 2, "currency": 7, "team": "x"}')
+    again = new_run(actor=office.actor, task_id=task_id)["run_id"]
+    office.work()
+    assert office.run(again).status == "completed"
+    assert (office.run(again).budget, used(office, again)) == ({"effects": 2}, {"effects": 0})
+    with tenant_tx(office.tenant.id):
+        bodies = AuditEntry.objects.filter(run_id=again, verb="run.create").values_list("body", flat=True)
+        assert [json.loads(bytes(one))["details"]["budget"] for one in bodies] == [{"effects": 2}]
 
 
 def test_a_step_that_is_called_again_in_its_run_uses_the_same_budget(office):
