@@ -151,6 +151,7 @@ def workers(request: HttpRequest, actor: Actor) -> HttpResponse:
         "there": there,
         "gone": [one for one in rows if one["ended_at"] is not None],
         "pools": queues["pools"],
+        "served": {pool for one in there if one["alive"] for pool in one["pools"]},
         "classes": list_classes(actor=actor),
         "running": running,
         "slots": sum(one["slots"] for one in there),

@@ -70,7 +70,9 @@ def past(request: HttpRequest, actor: Actor, context: Context) -> Context:
     then = {step["node"]: step for step in told["steps"]}
     nodes = [{**node, "step": then[node["id"]]} for node in context["graph"]["nodes"] if node["id"] in then]
     keys = ("status", "cause", "execution_version")
-    changed = [one for one in told["steps"] if one["now"] and any(one[key] != one["now"][key] for key in keys)]
+    titles = {node["id"]: node["title"] for node in context["graph"]["nodes"]}
+    steps = [{**one, "title": titles.get(one["node"], one["node"])} for one in told["steps"]]
+    changed = [one for one in steps if one["now"] and any(one[key] != one["now"][key] for key in keys)]
     return {
         "past": told,
         "nodes": nodes[:LISTED_NODES],

@@ -77,3 +77,15 @@ def test_a_decided_request_shows_by_itself_that_it_was_used(screen: Screen):
     expect(chip).to_have_text("approved and sent")
     expect(beside).not_to_contain_text("Take back")
     expect(beside).not_to_contain_text("Start until")
+
+
+@pytest.mark.parametrize("path", ["{run}steps/?step=load", "/tasks/"])
+def test_a_long_name_in_a_list_lies_under_no_other_cell(screen: Screen, path: str):
+    page = screen.page
+    page.set_viewport_size({"width": 1100, "height": 800})
+    screen.sign_in("admin")
+    screen.open(path.format(run=f"/runs/{screen.made.runs['asks']}/"))
+    cells = page.locator("td.w > .go.trunc")
+    cells.first.evaluate("(one) => { one.append(' a name that goes on and on'.repeat(9)); }")
+    over = "(one) => one.getBoundingClientRect().right - one.closest('td').getBoundingClientRect().right"
+    assert cells.first.evaluate(over) <= 0

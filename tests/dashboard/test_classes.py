@@ -58,3 +58,13 @@ def test_a_step_and_its_task_say_their_class(made, admin):
     run = late(made)
     assert "default, 60 · interactive" in words(admin.get(f"/runs/{run}/?step=a"))
     assert "default, 60 · interactive" in words(admin.get(f"/tasks/{made.engine.run(run).task_id}/"))
+
+
+@pytest.mark.req("B11.1")
+def test_the_queues_page_says_of_a_pool_that_nobody_serves_it(made, admin):
+    for pool in ("moon", "default"):
+        made.engine.submit(workflow(tool("a", pool=pool), name=f"in-{pool}"))
+    queues = admin.get("/workers/").partition('id="queues"')[2].partition("</section>")[0]
+    rows = dict(re.findall(r"<tr><td>(\w+)(.*?)</td>", queues))
+    assert "no worker serves it" in rows["moon"]
+    assert rows["default"] == ""
