@@ -42,6 +42,7 @@ RELEASED = {
     "stop_ends.sql": "cd05e60535e2535215c61b8f503daf127851e4b8e11581b3351cf7b630a0066d",
     "tool_samples.sql": "3f7679c3da26fb730e595b41a90b7924b2940965ca8dc07631c344214cac6fc9",
     "turns.sql": "87869d8d02284704f49759ecfc595007ad83e52075b9a1b541f376dea72e0c7a",
+    "usernames.sql": "5d047baf8ed940cedf3118d8f4e1a9fd4fb33cdff4c675f2349c99c9d92abf96",
     "walls.sql": "e5302ea396f84f1df40e89b913a422f27fb0e0557626f6a287f01d0dc7f8ae42",
     "watch.sql": "04323991d19e1c08e5d6469d43df2ad854cafd8dbda3255c5dabad54efa80f5e",
 }
