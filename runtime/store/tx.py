@@ -134,6 +134,12 @@ def plain_rows(name: str, params: Any = None, *, using: str = "default") -> list
         return Tx(conn, None, using).rows(name, params)
 
 
+def plain_send(name: str, *, using: str = "default") -> None:
+    """Send one statement that no transaction may surround, such as VACUUM. Raises psycopg's errors as they are."""
+    with _transaction(using, nullcontext()) as conn:
+        Tx(conn, None, using).send(name)
+
+
 @contextmanager
 def _transaction(using: str, block: AbstractContextManager[Any] | None = None) -> Iterator[psycopg.Connection]:
     """Open a transaction (or ``block`` in its place) and yield psycopg's connection.

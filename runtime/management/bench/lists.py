@@ -13,7 +13,7 @@ from runtime.management.bench.engine import PATIENCE_SECONDS
 from runtime.management.bench.figures import line, percentile
 from runtime.management.bench.scene import DAG, NOOP, Scene, nodes_of
 from runtime.management.bench.stack import workers
-from runtime.store.tx import tenant_tx
+from runtime.store.tx import plain_send, tenant_tx
 
 SPAN = timedelta(days=30)
 BATCH = 5_000
@@ -76,8 +76,7 @@ def fill(scene: Scene, templates: list[Any], runs: int) -> int:
             tx.send("bench_check_now")
             tx.send("bench_guard_on")
         done += some
-    with tenant_tx(scene.actor.tenant_id, using="owner") as tx:
-        tx.send("bench_analyze")
+    plain_send("bench_vacuum", using="owner")
     return done
 
 
