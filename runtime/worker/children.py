@@ -29,12 +29,13 @@ def die_with_parent() -> None:
 
 @dataclass
 class Child:
-    """A command that is kept running. ``env`` is added to our own environment."""
+    """A command that is kept running. ``env`` is added to our own environment; ``fds`` stay open in it."""
 
     name: str
     command: Sequence[str]
     cwd: Path
     env: Mapping[str, str] = field(default_factory=dict)
+    fds: Sequence[int] = ()
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     next_start: float = 0.0
@@ -55,6 +56,7 @@ class Child:
             env={**os.environ, **self.env},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=self.fds,
             preexec_fn=die_with_parent,
         )
         self.started_at = time.monotonic()

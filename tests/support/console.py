@@ -72,11 +72,11 @@ class Console:
     def environment(self) -> dict[str, str]:
         return {name: value for name, value in os.environ.items() if name not in _OF_THE_TESTS}
 
-    def start(self) -> Console:
+    def start(self, *arguments: str) -> Console:
         """Start it in a session of its own, as a terminal or systemd would."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                self.command(),
+                self.command(*arguments),
                 cwd="/",
                 env=self.environment(),
                 stdout=log,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connections
 
@@ -117,6 +118,25 @@ def test_a_child_that_dies_is_started_again(console, name):
     wait_for(lambda: console.child(name) not in (None, before), 10, f"{name} started again")
     wait_for(lambda: gone(left), 5, "nothing of the dead child's group is left")
     wait_for(console.ready, 30, "ready again")
+
+
+@pytest.mark.proof
+def test_several_web_processes_share_a_port_and_none_is_missed_when_it_dies(home):
+    console = Console(home).start("--web", "2")
+    try:
+        console.wait_ready()
+        before = {name: console.child(name) for name in ("web", "web-2")}
+        assert None not in before.values()
+        for name, pid in before.items():
+            os.kill(pid, signal.SIGKILL)
+            assert {console.get("/healthz")[0] for _ in range(20)} == {200}, "the other one answers meanwhile"
+            wait_for(lambda name=name, pid=pid: console.child(name) not in (None, pid), 10, f"{name} started again")
+            wait_for(console.ready, 30, "ready again")
+        everything = console.tree()
+        assert console.stop() == 0
+        wait_for(lambda: gone(everything), 5, "every process gone")
+    finally:
+        console.kill_everything()
 
 
 @pytest.mark.proof
@@ -239,6 +259,11 @@ def test_it_reads_its_line_with_and_without_options(options, tmp_path):
     assert ended.stderr.strip() == "Configuration: DATABASE_URL is not the address of a PostgreSQL database."
 
 
+def test_several_web_processes_at_an_address_of_ipv6_are_refused_with_what_to_do():
+    with pytest.raises(CommandError, match=re.escape("share an address of IPv4 only. Bind 127.0.0.1 or 0.0.0.0")):
+        call_command("up", "--web", "2", "--bind", "::1", "--port", "8123")
+
+
 @pytest.mark.parametrize("options", [["--data"], ["--data="], ["--data=", "--port", "8123"], ["--data", "--port"]])
 def test_a_folder_that_is_none_is_refused_and_nothing_is_made(options, tmp_path):
     ended = up_with(tmp_path, *options)
@@ -254,6 +279,7 @@ def test_a_folder_that_is_none_is_refused_and_nothing_is_made(options, tmp_path)
         (["--port=-5"], "argument --port: '-5' is no whole number from 1 to 65535"),
         (["--workers", "0"], "argument --workers: '0' is no whole number from 1 to"),
         (["--workers=-1"], "argument --workers: '-1' is no whole number from 1 to"),
+        (["--web", "0"], "argument --web: '0' is no whole number from 1 to 64"),
         (["--dat", "elsewhere"], "unrecognized arguments: --dat elsewhere"),
     ],
 )

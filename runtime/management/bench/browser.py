@@ -32,27 +32,33 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-
 
 
 @contextmanager
-def web(**settings_more: str) -> Iterator[tuple[str, psutil.Process]]:
-    """Run daphne in role web, with more of an environment; yield its address and its process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(port)]
+def web(processes: int = 1, **settings_more: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run daphne in role web, with more of an environment; yield its address and its (first) process.
+
+    Several share one socket, as those of ``up --web`` do.
+    """
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    shared = listening.fileno()
+    command = [sys.executable, "-m", "daphne", "-v", "0", "--fd", str(shared)]
+    command.append(":".join(settings.ASGI_APPLICATION.rsplit(".", 1)))
     more = {"QUARTERDECK_DB_ROLE": "web", "LOG_LEVEL": "WARNING", **settings_more}
-    child = Child("web", [*command, ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))], Path(settings.BASE_DIR), more)
-    address = f"http://127.0.0.1:{port}"
+    children = [Child("web", command, Path(settings.BASE_DIR), more, fds=[shared]) for _ in range(processes)]
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
     def answers() -> bool:
         with suppress(OSError), urllib.request.urlopen(f"{address}/healthz", timeout=2):
             return True
         return False
 
-    child.start()
+    for child in children:
+        child.start()
     try:
         wait_until(answers, READY_SECONDS, "the web process", 0.05)
-        yield address, psutil.Process(child.pid)
+        yield address, psutil.Process(children[0].pid)
     finally:
-        child.stop(10.0)
+        for child in children:
+            child.stop(10.0)
+        listening.close()
 
 
 def sign_in(scene: Scene) -> str:

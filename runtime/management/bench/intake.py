@@ -30,16 +30,19 @@ Made = list[tuple[float, list[str]]]
 def submit(options: dict[str, Any]) -> dict[str, Any]:
     """Single submits from eight clients over daphne and DRF, each with a key of its own; no worker runs.
 
-    Then the queue is full: ``refusals_per_s`` from as many clients. Raises RuntimeError when a full queue accepts one.
+    ``two_submits_per_s``: over two web processes at one port, as of ``up --web 2``. Then the queue is full:
+    ``refusals_per_s`` from as many clients. Raises RuntimeError when a full queue accepts one.
     """
     scene = _scene()
     made, refused, seconds = _intake(options, _one, scene)
     rate = sum(len(ids) for _s, ids in made) / seconds
     found = [s * 1000 for s, _ids in made]
+    by_two, _refused, seconds = _intake(options, _one, _scene(), processes=2)
+    two = sum(len(ids) for _s, ids in by_two) / seconds
     full = _refusals(options, scene)
     return line(
         "submit", "single submits over HTTP", "ms", found, submits_per_s=rate, clients=CLIENTS, refused=refused,
-        refusals_per_s=full,
+        two_submits_per_s=two, refusals_per_s=full,
     )  # fmt: skip
 
 
@@ -56,6 +59,7 @@ def _intake(
     send: Callable[[http.client.HTTPConnection, dict[str, str]], tuple[int, list[str]]],
     scene: Scene,
     clients: int = CLIENTS,
+    processes: int = 1,
 ) -> tuple[Made, int, float]:
     """Let ``clients`` submit for the asked time; return what was accepted. Raises RuntimeError when a 202 was lost."""
     headers = {"Authorization": f"Bearer {_token(scene)}", "Content-Type": "application/json"}
@@ -74,7 +78,7 @@ def _intake(
                 refusals[0] += 1
         connection.close()
 
-    with web(**_AMPLE) as (address, _process):
+    with web(processes, **_AMPLE) as (address, _process):
         threads = [threading.Thread(target=work, args=(address,)) for _ in range(clients)]
         for thread in threads:
             thread.start()

@@ -28,6 +28,8 @@ from runtime.worker.supervisor import Supervisor, only_one
 
 MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
 MOST_WORKERS = 1_000
+MOST_WEB = 64
+BACKLOG = 1_024
 STOP_ORDER = ("workers", "scheduler", "heartbeat", "web", "shop")
 
 
@@ -44,6 +46,7 @@ class Command(BaseCommand):
         parser.add_argument("--bind", default="127.0.0.1", help="address of the web server (127.0.0.1)")
         workers = settings.Q_CLUSTER["workers"]
         parser.add_argument("--workers", type=_between(1, MOST_WORKERS), default=workers, help="worker processes (2)")
+        parser.add_argument("--web", type=_between(1, MOST_WEB), default=1, help="web processes at that port (1)")
         parser.add_argument("--no-example", action="store_true", help="do not create the example tenant")
         # manage.py reads it before the settings are; here it is only known.
         parser.add_argument("--data", metavar="DIR", help="data folder instead of QUARTERDECK_DATA or .quarterdeck")
@@ -57,7 +60,7 @@ class Command(BaseCommand):
             raise CommandError(f"{error.detail} {error.remediation}".strip()) from None
 
     def _run(self, data: Path, options: dict[str, Any]) -> None:
-        self._refuse_taken_port(options["bind"], options["port"])
+        listening = self._listen(options["bind"], options["port"], options["web"])
         postgres = embedded.Server(data) if settings.QUARTERDECK_EMBEDDED else None
         if postgres:
             there = (postgres.data / "PG_VERSION").exists()
@@ -73,8 +76,8 @@ class Command(BaseCommand):
         host = options["bind"] if options["bind"] not in ("0.0.0.0", "::") else "127.0.0.1"
         url = f"http://{f'[{host}]' if ':' in host else host}:{options['port']}/"
         os.environ.setdefault("QUARTERDECK_PUBLIC_URL", url)
-        children = self._children(options, shop)
-        order = [name for name in STOP_ORDER if any(child.name == name for child in children)]
+        children = self._children(options, shop, listening)
+        order = [child.name for name in STOP_ORDER for child in children if child.name.partition("-")[0] == name]
         supervisor = Supervisor(data, children, order, postgres=postgres, url=url)
         self._tell(f"starting {', '.join(child.name for child in children)}")
         once = Once(data / "example" / "seeded", [*MANAGE, "example", "seed"]) if shop else None
@@ -90,10 +93,10 @@ class Command(BaseCommand):
         self.stderr.write(f"{text} …", style_func=str)
         self.stderr.flush()
 
-    def _children(self, options: dict[str, Any], shop: dict[str, Any] | None) -> list[Child]:
+    def _children(
+        self, options: dict[str, Any], shop: dict[str, Any] | None, listening: socket.socket | None
+    ) -> list[Child]:
         worker = {"QUARTERDECK_DB_ROLE": "worker", "QUARTERDECK_WORKERS": str(options["workers"])}
-        web = [sys.executable, "-m", "daphne", "-v", "0", "--no-server-name", "-b", options["bind"]]
-        web += ["-p", str(options["port"]), ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))]
         where = Path(settings.BASE_DIR)
         outside = [Child("shop", shop["command"], where)] if shop else []
         if shop:
@@ -102,7 +105,7 @@ class Command(BaseCommand):
             worker["QUARTERDECK_TOOL_PRIVATE_HOSTS"] = ",".join(listed)
         return [
             *outside,
-            Child("web", web, where, {"QUARTERDECK_DB_ROLE": "web"}),
+            *_web(options, where, listening),
             Child("heartbeat", [*MANAGE, "heartbeat"], where, worker),
             Child("workers", [*MANAGE, "worker"], where, worker),
             Child("scheduler", [*MANAGE, "scheduler"], where, worker),
@@ -133,17 +136,46 @@ class Command(BaseCommand):
 
         return on_tick
 
-    def _refuse_taken_port(self, bind: str, port: int) -> None:
+    def _listen(self, bind: str, port: int, processes: int) -> socket.socket | None:
+        """Return the socket that several web processes share; None for one alone, which opens its own.
+
+        Raises ConfigurationError for an address that is taken, and for several at one of IPv6.
+        """
         family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((bind, port))
-            except OSError as error:
-                raise ConfigurationError(
-                    f"The web server cannot listen on {bind}:{port} ({error.strerror}).",
-                    remediation="Name another --port.",
-                ) from None
+        if processes > 1 and family == socket.AF_INET6:
+            # daphne takes every socket it is handed for one of IPv4, and would call its clients by garbled addresses.
+            raise ConfigurationError(
+                "Several web processes share an address of IPv4 only.",
+                remediation="Bind 127.0.0.1 or 0.0.0.0, or leave out --web; a proxy in front may speak IPv6.",
+            )
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((bind, port))
+            if processes > 1:
+                listening.listen(BACKLOG)
+                return listening
+        except OSError as error:
+            listening.close()
+            raise ConfigurationError(
+                f"The web server cannot listen on {bind}:{port} ({error.strerror}).", remediation="Name another --port."
+            ) from None
+        listening.close()
+        return None
+
+
+def _web(options: dict[str, Any], where: Path, listening: socket.socket | None) -> list[Child]:
+    """Return the web processes: one at its own socket, or several that share ``listening`` and take turns."""
+    daphne = [sys.executable, "-m", "daphne", "-v", "0", "--no-server-name"]
+    application = ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))
+    role = {"QUARTERDECK_DB_ROLE": "web"}
+    if listening is None:
+        place = ["-b", options["bind"], "-p", str(options["port"])]
+        return [Child("web", [*daphne, *place, application], where, role)]
+    shared = listening.fileno()
+    command = [*daphne, "--fd", str(shared), application]
+    names = ["web", *(f"web-{number}" for number in range(2, options["web"] + 1))]
+    return [Child(name, command, where, role, fds=[shared]) for name in names]
 
 
 def _between(least: int, most: int) -> Callable[[str], int]:
