@@ -202,6 +202,8 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     row["proposals"] = [{name: one[name] for name in ("id", "version", "state", "editor")} for one in proposals]
     if not row["redacted"]:
         row["shown"] = content(shown)
+        # What is no run's has no task: its goal stands in what is shown alone.
+        row["goal"] = row["goal"] or row["shown"].get("goal", "")
         row["answer"] = content(answers[0]) if answers else None
         row["changes"], row["changes_cut"] = _changes(proposals, request_id)
     return row

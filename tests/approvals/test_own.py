@@ -60,7 +60,7 @@ def test_ask_wait_consume_report(office, agent, approver):
     assert (asked["state"], asked["role"], asked["replayed"]) == ("pending", "approver", False)
     whole = approver.get(f"approvals/{asked['approval_id']}/").json()
     assert whole["shown"]["calls"][0]["arguments"] == ACTION["arguments"]
-    assert (whole["target"], whole["goal"] or whole["shown"]["goal"]) == ("account:7", "invoice 9")
+    assert (whole["target"], whole["goal"], whole["shown"]["goal"]) == ("account:7", "invoice 9", "invoice 9")
     # Of a tool that nobody described the worst is presumed.
     assert (whole["risk"], whole["requested_by"]) == ("high", agent.actor.label)
     problem(consume(agent, asked), 409, "approval_pending")
