@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from approvals.errors import AlreadyClosed, OtherVersion, TooLate
+from approvals.law import TIMEOUT
 from runtime.kernel.errors import NotFound
 from runtime.machine.frame import Frame
+from runtime.queries.base import parsed
 
 
 @dataclass(slots=True)
@@ -61,9 +61,7 @@ class Asked:
     target_version: str | None
 
     def __post_init__(self) -> None:
-        # Django leaves jsonb as text on its connections.
-        if isinstance(self.ladder, str | bytes):
-            self.ladder = orjson.loads(self.ladder)
+        self.ladder = parsed(self.ladder)
 
     @property
     def seen(self) -> int:
@@ -102,7 +100,7 @@ def refuse_closed(asked: Asked, now: datetime) -> None:
         by = f" by {asked.decided_by}" if asked.decided_by else ""
         why = f" ({asked.outcome_reason})" if asked.outcome_reason else ""
         there.update(decided_by=asked.decided_by, outcome_reason=asked.outcome_reason)
-        error = TooLate if asked.outcome_reason == "timeout" else AlreadyClosed
+        error = TooLate if asked.outcome_reason == TIMEOUT else AlreadyClosed
         raise error(f"The request is {asked.state}{by}{why}.", **there)
     if asked.deadline is not None and asked.deadline <= now:
         raise TooLate(f"The request ended at {asked.deadline.isoformat()}.", **there)

@@ -8,6 +8,7 @@ from functools import partial
 
 from approvals.actions.times import climb
 from approvals.asked import Asked, lock_request
+from approvals.law import NOT_STARTED, RUN_CANCELLED, RUN_ENDED, TIMEOUT
 from approvals.terms import last_call
 from approvals.writing import note, tell
 from runtime.actions.acting import Act
@@ -20,8 +21,6 @@ from runtime.machine.frame import Frame
 from runtime.worker.maintenance.each import LOCK_TIMEOUT_MS, attempt_due
 
 _BATCH = 200
-TIMEOUT = "timeout"
-NOT_STARTED = "not started in time"
 
 
 def expire_requests() -> int:
@@ -98,7 +97,7 @@ def _close(unit: Frame, asked: Asked) -> bool:
         return False
     run = None if asked.run_id is None else unit.runs[asked.run_id]
     if run is not None and (run.ended or run.cancel_requested):
-        to, reason = "voided", "run cancelled" if run.cancel_requested else "run ended"
+        to, reason = "voided", RUN_CANCELLED if run.cancel_requested else RUN_ENDED
     else:
         to, reason = "lapsed", NOT_STARTED
     unit.tx.send("approval_close", {"to": to, "from": "approved", "reason": reason, "ids": [asked.id]})

@@ -15,7 +15,8 @@ from typing import Any
 import orjson
 
 from approvals.gating import gated_by
-from approvals.people import Requesters, still_decides, still_speaks
+from approvals.law import APPROVER_GONE, NOT_STARTED, REQUESTER_GONE
+from approvals.people import Requesters, Standing
 from approvals.policies import active_policy
 from approvals.policy import Policy, Verdict, facts_of
 from approvals.terms import meets
@@ -154,7 +155,8 @@ def _ordered(tx: Tx, item: Prepared, verdict: Verdict, answer: GateAnswer, now: 
     if terms.start_within_s is not None and now > words.at + timedelta(seconds=terms.start_within_s):
         return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people, and their order was not begun in time.")
     behind = set(words.approved_by) | ({words.asked_by} if terms.separation == "none" else set())
-    given = sum(still_decides(tx, user_id, terms.role) for user_id in behind)
+    people = Standing(tx)
+    given = sum(people.decides(user_id, terms.role) for user_id in behind)
     if given < terms.quorum:
         needed = f"{terms.quorum} of the role {terms.role or 'that decides'}"
         return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this: {needed}, {given} ordered it.")
@@ -219,7 +221,7 @@ def _gone(tx: Tx, item: Prepared, using: Sequence[Grant], askers: Requesters) ->
         return None
     fresh = sorted({grant.request_id for grant in using if not grant.used})
     if fresh:
-        words = {"to": "revoked", "from": "approved", "reason": "the requester lost the right", "ids": fresh}
+        words = {"to": "revoked", "from": "approved", "reason": REQUESTER_GONE, "ids": fresh}
         tx.send("approval_close", words)
     return GateAnswer("park", f"{who} asked for it and may not any more.")
 
@@ -230,13 +232,14 @@ def _usable(tx: Tx, grants: list[Grant]) -> list[Grant]:
     good: list[Grant] = []
     fresh = {grant.request_id for grant in grants if not grant.used and grant.state == "approved"}
     votes = tx.rows("approval_votes", (sorted(fresh),)) if fresh else []
+    people = Standing(tx)
     for grant in grants:
         if grant.request_id not in fresh or grant.used:
             good.append(grant)
         elif grant.lapsed:
-            gone.setdefault(("lapsed", "not started in time"), set()).add(grant.request_id)
-        elif _standing(tx, grant, votes) < grant.quorum:
-            gone.setdefault(("revoked", "the approver lost the right"), set()).add(grant.request_id)
+            gone.setdefault(("lapsed", NOT_STARTED), set()).add(grant.request_id)
+        elif _given(people, grant, votes) < grant.quorum:
+            gone.setdefault(("revoked", APPROVER_GONE), set()).add(grant.request_id)
         else:
             good.append(grant)
     for (state, reason), ids in gone.items():
@@ -245,10 +248,10 @@ def _usable(tx: Tx, grants: list[Grant]) -> list[Grant]:
     return [grant for grant in good if grant.request_id not in closed or grant.used]
 
 
-def _standing(tx: Tx, grant: Grant, votes: Sequence[tuple[uuid.UUID, int, int | None]]) -> int:
+def _given(people: Standing, grant: Grant, votes: Sequence[tuple[uuid.UUID, int, int | None]]) -> int:
     """Count who approved and may still do so."""
     given = [vote for vote in votes if vote[0] == grant.request_id]
-    return sum(still_speaks(tx, user_id, for_user_id, grant.role) for _id, user_id, for_user_id in given)
+    return sum(people.speaks(user_id, for_user_id, grant.role) for _id, user_id, for_user_id in given)
 
 
 def _workflow(

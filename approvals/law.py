@@ -31,6 +31,16 @@ EVENTS = ("asked", "warned", "reminded", "overdue", "escalated", "delegated", *S
 RUN_EVENTS = tuple(f"run.{status}" for status in RUN_TOLD)
 HOOK_FORMATS = ("standard", "chat")
 RISKS = ("none", "low", "medium", "high")
+# Why a request ended, beside who took it back and what its target changed to; pages say it in the reader's language.
+TIMEOUT, NOT_STARTED, WITHDRAWN, EDITED = "timeout", "not started in time", "withdrawn", "edited by a person"
+RUN_CANCELLED, RUN_ENDED, RUN_LATE = "run cancelled", "run ended", "the run's deadline passed"
+STEP_SKIPPED, STEP_FORCED = "step skipped", "step forced"
+APPROVER_GONE, REQUESTER_GONE = "the approver lost the right", "the requester lost the right"
+POLICY_DENIES, POLICY_ASKS_MORE = "the policy denies it now", "the policy asks for more now"
+REASONS = (
+    TIMEOUT, NOT_STARTED, WITHDRAWN, EDITED, RUN_CANCELLED, RUN_ENDED, RUN_LATE, STEP_SKIPPED, STEP_FORCED,
+    APPROVER_GONE, REQUESTER_GONE, POLICY_DENIES, POLICY_ASKS_MORE,
+)  # fmt: skip
 
 
 def pairs() -> list[str]:

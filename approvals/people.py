@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import orjson
 from django.db.models import Q
 
 from approvals.asked import Asked
@@ -21,6 +20,7 @@ from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.access.verbs import TASK_SUBMIT
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, NotAuthenticated, NotFound, PermissionDenied
+from runtime.queries.base import parsed
 from runtime.store import directory
 from runtime.store.tx import Tx
 
@@ -47,17 +47,42 @@ def deciding_role(tx: Tx, user_id: int, verb: str = DECIDE) -> str | None:
     return role if role is not None and tx.one("active_user", (user_id,)) is not None else None
 
 
-def still_decides(tx: Tx, user_id: int | None, wanted: str) -> bool:
-    """Return whether a user could decide a request for the role ``wanted`` now, in the transaction's tenant."""
-    role = None if user_id is None else deciding_role(tx, user_id)
-    return role is not None and _decides(tx, user_id, role, wanted)
+class Standing:
+    """Who could decide now, in the transaction's tenant, by one rule wherever it is asked; of each person once."""
 
+    def __init__(self, tx: Tx) -> None:
+        self.tx = tx
+        self._roles: dict[int, str | None] = {}
+        self._besides: dict[int, frozenset[str]] = {}
 
-def _decides(tx: Tx, user_id: int | None, role: str, wanted: str) -> bool:
-    """Return whether somebody in ``role`` is asked by a request for ``wanted``: as an admin, by role, group or rank."""
-    if role == ADMIN or wanted in ("", role):
-        return True
-    return named(wanted) is not None and user_id is not None and wanted in asked_besides(tx, user_id)
+    def decides(self, user_id: int | None, wanted: str) -> bool:
+        """Return whether a user could decide a request that names ``wanted``."""
+        role = None if user_id is None else self.role(user_id)
+        return role is not None and self.asked(user_id, role, wanted)
+
+    def speaks(self, user_id: int, for_user_id: int | None, wanted: str) -> bool:
+        """Return whether a voice counts: that of its giver and, where they stood in, of the other one as well."""
+        if for_user_id is None:
+            return self.decides(user_id, wanted)
+        return self.decides(for_user_id, wanted) and self.role(user_id) is not None
+
+    def asked(self, user_id: int | None, role: str, wanted: str) -> bool:
+        """Return whether a request for ``wanted`` asks somebody in ``role``: as an admin, by role, group or rank."""
+        if role == ADMIN or wanted in ("", role):
+            return True
+        return named(wanted) is not None and user_id is not None and wanted in self.besides(user_id)
+
+    def role(self, user_id: int) -> str | None:
+        """Return what :func:`deciding_role` does."""
+        if user_id not in self._roles:
+            self._roles[user_id] = deciding_role(self.tx, user_id)
+        return self._roles[user_id]
+
+    def besides(self, user_id: int) -> frozenset[str]:
+        """Return the groups somebody is in, and whose manager they are, as requests name them."""
+        if user_id not in self._besides:
+            self._besides[user_id] = asked_besides(self.tx, user_id)
+        return self._besides[user_id]
 
 
 def verb_for(kind: str) -> str:
@@ -73,8 +98,7 @@ def roles_asked(tx: Tx, kind: str) -> dict[str, bool]:
     verb = verb_for(kind)
     found = {role: False for role in ROLES if verb in verbs_of_role(role)}
     for role, extra in tx.rows("held_roles"):
-        # Django leaves jsonb as text on its connections.
-        if verb in effective(role, orjson.loads(extra) if isinstance(extra, str | bytes) else extra):
+        if verb in effective(role, parsed(extra)):
             found[role] = True
     return found
 
@@ -95,7 +119,7 @@ def may_decide(tx: Tx, actor: Actor, wanted: str, role: str | None, verb: str = 
 
     An admin may decide every request; a request that names no role is decided by whoever has the verb.
     """
-    return role is not None and may(actor, verb) and _decides(tx, actor.user_id, role, wanted)
+    return role is not None and may(actor, verb) and Standing(tx).asked(actor.user_id, role, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,24 +157,22 @@ class Question(Protocol):
 
 
 class Rights:
-    """What one person may decide, by one rule for a decision, a page and a list; each other person is asked of once."""
+    """What one person may decide, by one rule for a decision, a page and a list."""
 
     def __init__(self, tx: Tx, actor: Actor) -> None:
-        self.tx, self.actor, self.role = tx, actor, role_of(actor)
+        self.tx, self.actor, self.role, self.people = tx, actor, role_of(actor), Standing(tx)
         self.verbs = {verb for verb in (DECIDE, ANSWER) if self.role is not None and may(actor, verb)}
-        self._roles: dict[int, str | None] = {}
-        self._besides: dict[int, frozenset[str]] = {}
 
     def voice(self, asked: Question) -> Voice | None:
         """Return in whose name the actor could speak on a request, None without a right of their own or lent."""
         actor = self.actor
         if self.role is None or actor.user_id is None or verb_for(asked.kind) not in self.verbs:
             return None
-        if self._decides(actor.user_id, self.role, asked.role):
+        if self.people.asked(actor.user_id, self.role, asked.role):
             return Voice(actor.user_id, actor.label)
-        if asked.assignee_id == actor.user_id and self._holds(asked.assigned_by_id, asked.role):
+        if asked.assignee_id == actor.user_id and self.people.decides(asked.assigned_by_id, asked.role):
             return Voice(actor.user_id, actor.label, asked.assigned_by_id, asked.assigned_by)
-        lent = [one for one in self.lenders if self._holds(one[0], asked.role)]
+        lent = [one for one in self.lenders if self.people.decides(one[0], asked.role)]
         # Whoever asked for it lends nothing for it; somebody else may.
         lent.sort(key=lambda one: asked.separation != "none" and one[1] == asked.requested_by)
         return Voice(actor.user_id, actor.label, *lent[0]) if lent else None
@@ -177,46 +199,21 @@ class Rights:
         kinds = _ANY if both else Q(kind="input") if ANSWER in self.verbs else ~Q(kind="input")
         free = self._asked(self.actor.user_id, self.role)
         for user_id, name in self.lenders:
-            if (role := self._role(user_id)) is not None:
+            if (role := self.people.role(user_id)) is not None:
                 free |= self._asked(user_id, role) & _not_asked_by(name)
         held = Q(assignee_id=self.actor.user_id) | (Q(assignee_id__isnull=True) & free)
         return kinds & _not_asked_by(label) & held
-
-    def counts(self, user_id: int, for_user_id: int | None, wanted: str) -> bool:
-        """Return what :func:`still_speaks` does."""
-        if for_user_id is None:
-            return self._holds(user_id, wanted)
-        return self._holds(for_user_id, wanted) and self._role(user_id) is not None
 
     @cached_property
     def lenders(self) -> list[tuple[int, str]]:
         """In whose place the actor may decide now: (user id, label)."""
         return [(row[0], row[1]) for row in self.tx.rows("delegations_to", (self.actor.user_id,))]
 
-    def _holds(self, user_id: int | None, wanted: str) -> bool:
-        role = None if user_id is None else self._role(user_id)
-        return role is not None and self._decides(user_id, role, wanted)
-
-    def _decides(self, user_id: int | None, role: str, wanted: str) -> bool:
-        if role == ADMIN or wanted in ("", role):
-            return True
-        return named(wanted) is not None and user_id is not None and wanted in self._groups(user_id)
-
     def _asked(self, user_id: int | None, role: str | None) -> Q:
         """Return the condition for requests that ask somebody: every one an admin, else by role, group or rank."""
         if role == ADMIN:
             return _ANY
-        return Q(role__in=("", role or "", *sorted(self._groups(user_id) if user_id is not None else ())))
-
-    def _groups(self, user_id: int) -> frozenset[str]:
-        if user_id not in self._besides:
-            self._besides[user_id] = asked_besides(self.tx, user_id)
-        return self._besides[user_id]
-
-    def _role(self, user_id: int) -> str | None:
-        if user_id not in self._roles:
-            self._roles[user_id] = deciding_role(self.tx, user_id)
-        return self._roles[user_id]
+        return Q(role__in=("", role or "", *sorted(self.people.besides(user_id) if user_id is not None else ())))
 
 
 _ANY = ~Q(pk__in=[])
@@ -246,13 +243,6 @@ def voice_of(tx: Tx, actor: Actor, asked: Asked) -> Voice:
         by = "" if asked.assigned_by_id == asked.assignee_id else f", handed over by {asked.assigned_by}"
         raise HandedOver(f"{asked.assignee} decides it{by}.", assignee=asked.assignee, **asked.there())
     return found
-
-
-def still_speaks(tx: Tx, user_id: int, for_user_id: int | None, wanted: str) -> bool:
-    """Return whether a voice given before still counts: giver and, where they stood in, the other one as well."""
-    if for_user_id is None:
-        return still_decides(tx, user_id, wanted)
-    return still_decides(tx, for_user_id, wanted) and deciding_role(tx, user_id) is not None
 
 
 class Requesters:
@@ -293,8 +283,9 @@ def counted(tx: Tx, voices: Iterable[dict[str, Any]], wanted: str) -> int:
 
     A voice of somebody who left the role in between, or who has no say where the request stands by now, counts no more.
     """
+    people = Standing(tx)
     approved = [one for one in voices if one["decision"] == "approve"]
-    return sum(still_speaks(tx, one["user_id"], one["for_user_id"], wanted) for one in approved)
+    return sum(people.speaks(one["user_id"], one["for_user_id"], wanted) for one in approved)
 
 
 def approvals_given(tx: Tx, state: str, wanted: str, voices: Sequence[dict[str, Any]]) -> int:

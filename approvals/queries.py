@@ -8,8 +8,6 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import orjson
-
 from approvals.addresses import shown_url
 from approvals.asked import Asked
 from approvals.diff import changes
@@ -24,7 +22,7 @@ from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import QuarterdeckError
 from runtime.models import Task
-from runtime.queries.base import COUNT_BOUND, Page, content, found, hexed, reading
+from runtime.queries.base import COUNT_BOUND, Page, content, found, hexed, parsed, reading
 from runtime.queries.outputs import HUMAN_DECISION
 from runtime.store.tx import Tx
 
@@ -144,7 +142,7 @@ def _voices(rights: Rights, rows: dict[uuid.UUID, dict[str, Any]]) -> Counter[uu
     said = Decision.objects.filter(request_id__in=rows, decision="approve") if rows else Decision.objects.none()
     for request_id, user_id, for_user_id in said.values_list("request_id", "user_id", "for_user_id"):
         row = rows[request_id]
-        given[request_id] += row["state"] != "pending" or rights.counts(user_id, for_user_id, row["role"])
+        given[request_id] += row["state"] != "pending" or rights.people.speaks(user_id, for_user_id, row["role"])
     return given
 
 
@@ -270,9 +268,7 @@ def _asked_before(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _present_note(row: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(row["details"], str | bytes):
-        row["details"] = orjson.loads(row["details"])
-    return row
+    return {**row, "details": parsed(row["details"])}
 
 
 def _present_action(row: dict[str, Any]) -> dict[str, Any]:
@@ -318,19 +314,27 @@ def list_hooks(*, actor: Actor) -> list[dict[str, Any]]:
         rows = tx.dicts("hooks")
     for row in rows:
         row["hook_id"], row["url"] = row.pop("id"), shown_url(row["url"], row["format"])
-        if isinstance(row["events"], str | bytes):
-            row["events"] = orjson.loads(row["events"])
+        row["events"] = parsed(row["events"])
     return rows
 
 
 def list_policies(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return the tenant's policies, the newest first: {policy_id, version, rules, sha256, note, state, …}."""
+    """Return the tenant's policies, the newest first: {policy_id, version, rules, sha256, note, state, …}.
+
+    At most 200. Verb ``approval.read``.
+    """
     with reading(actor, READ) as tx:
         rows = tx.dicts("policies")
     for row in rows:
         row["policy_id"], row["rules"] = row.pop("id"), content(row["rules"])
         row["sha256"], row["approval_id"] = hexed(row["sha256"]), row.pop("request_id")
     return rows
+
+
+def roles_to_ask(*, actor: Actor, kind: str) -> list[str]:
+    """Return the roles in which somebody could decide a request of this kind. Verb ``approval.read``."""
+    with reading(actor, READ) as tx:
+        return sorted(role for role, somebody in roles_asked(tx, kind).items() if somebody)
 
 
 __all__ = [
@@ -344,11 +348,6 @@ __all__ = [
     "list_policies",
     "list_requests",
     "review_load",
+    "roles_to_ask",
     "wait_state",
 ]
-
-
-def roles_to_ask(*, actor: Actor, kind: str) -> list[str]:
-    """Return the roles in which somebody could decide a request of this kind. Verb ``approval.read``."""
-    with reading(actor, READ) as tx:
-        return sorted(role for role, somebody in roles_asked(tx, kind).items() if somebody)

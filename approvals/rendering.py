@@ -24,6 +24,7 @@ from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.conf import conf
 from runtime.kernel.errors import QuarterdeckError
 from runtime.machine.rows import RunState, StepState
+from runtime.queries.base import parsed
 from runtime.store.arrays import arrays
 from runtime.store.tx import Tx
 from runtime.tools.contract import ToolContract
@@ -241,7 +242,7 @@ def _take_present(tx: Tx, run: RunState, step: StepState, result: Rendered) -> N
     """
     row = tx.one("approval_target_changed", (run.id, step.node))
     if row is not None:
-        told = orjson.loads(row[1]) if isinstance(row[1], str | bytes) else row[1]
+        told = parsed(row[1])
         result.target, result.target_version, result.target_was = row[0], told["to"], told["from"]
     if step.present is not None and step.present != result.target_version:
         (call,) = result.calls

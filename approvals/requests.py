@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+from approvals.law import RUN_CANCELLED, RUN_ENDED, RUN_LATE, STEP_FORCED, STEP_SKIPPED
 from approvals.policies import under_policy
 from approvals.rendering import render
 from approvals.terms import terms_of
@@ -17,7 +18,7 @@ from runtime.machine.frame import Frame
 from runtime.machine.rows import ASKED, RunState, StepState
 from runtime.store.tx import Tx
 
-_WHY_LEFT = {"user": "step skipped", "cancelled": "run cancelled", "deadline": "the run's deadline passed"}
+_WHY_LEFT = {"user": STEP_SKIPPED, "cancelled": RUN_CANCELLED, "deadline": RUN_LATE}
 
 
 def on_holds(frame: Frame, news: HoldNews) -> None:
@@ -67,7 +68,7 @@ def _close_left(tx: Tx, left: Iterable[tuple[RunState, StepState]]) -> None:
 
 def _why(step: StepState) -> str:
     if step.status == "mark_successed":
-        return "step forced"
+        return STEP_FORCED
     return _WHY_LEFT.get(step.cause or "", f"step {step.status}")
 
 
@@ -77,7 +78,7 @@ def void_grants(tx: Tx, runs: Iterable[RunState]) -> None:
         ids = [run.id for run in runs if run.cancel_requested == cancelled]
         found = [row[0] for row in tx.rows("approvals_granted_of_runs", (ids,))] if ids else []
         if found:
-            reason = "run cancelled" if cancelled else "run ended"
+            reason = RUN_CANCELLED if cancelled else RUN_ENDED
             tx.send("approval_close", {"to": "voided", "from": "approved", "reason": reason, "ids": found})
 
 

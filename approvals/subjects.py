@@ -45,8 +45,3 @@ def ask_about(
     about = About(kind="subject", node=kind, subject_kind=kind, subject_id=str(subject_id))
     terms = Terms(role, quorum, separation, expires_s, start_within_s=None)
     return write_request(tx, about, terms, rendered, tx.now())
-
-
-def withdraw(tx: Tx, kind: str, subject_id: str, reason: str) -> int:
-    """Cancel what is still pending about a subject; returns how many requests."""
-    return tx.count("approval_withdraw", {"kind": kind, "subject": str(subject_id), "reason": reason})

@@ -1,4 +1,4 @@
-"""Who works on a request: claiming, releasing, handing over, commenting. None of it decides anything (C8.5).
+"""Who works on a request: claiming, releasing, handing over. None of it decides anything (C8.5).
 
 Each locks the row, looks at what is there by the clock after the lock, and leaves note and audit with every name.
 """
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from approvals.actions.decide import record_refusal
-from approvals.asked import Asked, lock_request, refuse_closed
+from approvals.asked import Asked, lock_request, refuse_closed, refuse_other_version
 from approvals.errors import HandedOver, NotUsable, OtherVersion
 from approvals.groups import in_words
-from approvals.people import ADMIN, deciding_role, may_decide, member_named, role_of, still_decides, voice_of
+from approvals.people import ADMIN, Standing, deciding_role, may_decide, member_named, role_of, voice_of
 from approvals.quota import refuse_full
 from approvals.verbs import DECIDE
 from approvals.writing import assign, note, tell
@@ -52,9 +52,8 @@ def handle(
             asked = lock_request(unit, request_id)
             if act != "extend" or asked.state != "pending":
                 refuse_closed(asked, unit.tx.now())
-            if version is not None and version != asked.version:
-                detail = f"The request is in version {asked.version}; you were shown version {version}."
-                raise OtherVersion(detail, **asked.there())
+            if version is not None:
+                refuse_other_version(asked, version)
             refuse_changed(asked, expected_revision)
             told = do(unit, asked)
             note(unit.tx, asked.id, act, actor.label, reason, told or None)
@@ -176,7 +175,7 @@ def delegate_request(
             raise NotUsable(f"{asked.quorum} people have to agree: it belongs to nobody alone.", **asked.there())
         # A right that was lent is not lent on: nobody could decide then.
         lends = asked.separation == "none" or asked.requested_by != actor.label
-        found = receiver(tx, to, asked, lends=lends and still_decides(tx, actor.user_id, asked.role))
+        found = receiver(tx, to, asked, lends=lends and Standing(tx).decides(actor.user_id, asked.role))
         if found[0] != asked.assignee_id:
             refuse_full(tx, *found, asked, "/to")
         told = {"from": asked.assignee or actor.label, "to": found[1], "by": actor.label}
@@ -198,7 +197,7 @@ def receiver(tx: Tx, username: str, asked: Asked, *, lends: bool) -> tuple[int, 
     if deciding_role(tx, found[0]) is None:
         mend = "Name a member whose role carries `approval.decide`."
         raise BadInput(f"{found[1]} may decide nothing.", where="/to", remediation=mend)
-    if not lends and not still_decides(tx, found[0], asked.role):
+    if not lends and not Standing(tx).decides(found[0], asked.role):
         detail = f"{found[1]} may not decide this request, and the right to is not yours to lend."
         raise BadInput(detail, where="/to", remediation=f"Name a member of {in_words(asked.role, ADMIN)}.")
     return found

@@ -18,6 +18,7 @@ from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, NotFound, Stale
 from runtime.kernel.ids import uuid7
+from runtime.queries.base import parsed
 from runtime.store.tx import Tx, tenant_tx
 
 # How long the secret before signs too, so that a receiver can take the new one over meanwhile.
@@ -76,7 +77,7 @@ def rotate_hook(
         if row is None:
             raise NotFound("There is no such hook in this tenant.")
         version, now = row[0], tx.now()
-        rotation = _value(row[2])
+        rotation = parsed(row[2])
         asked = {"by": str(actor.user_id), "overlap_s": float(overlap_s)}
         if version != expected_version and not (version == expected_version + 1 and _repeats(rotation, asked, now)):
             said = f"The hook has its secret {version}; you were shown {expected_version}."
@@ -84,17 +85,13 @@ def rotate_hook(
         if version == expected_version:
             until = now + timedelta(seconds=overlap_s)
             rotation = {**asked, "at": now.isoformat(), "until": until.isoformat()}
-            kept = _signing(_value(row[1]), version, until, now)
+            kept = _signing(parsed(row[1]), version, until, now)
             tx.send("hook_rotate", (orjson.dumps(kept).decode(), orjson.dumps(rotation).decode(), hook_id))
             version += 1
             _record(tx, actor, hook_id, "new secret", {"version": version, "old_until": until.isoformat()})
     assert rotation is not None
     answer = {"hook_id": str(hook_id), "secret_version": version, "secret": secret_of(hook_id, version)}
     return {**answer, "old_until": datetime.fromisoformat(rotation["until"]) if overlap_s else None}
-
-
-def _value(stored: Any) -> Any:
-    return orjson.loads(stored) if isinstance(stored, str | bytes) else stored
 
 
 def _repeats(rotation: dict[str, Any] | None, asked: dict[str, Any], now: datetime) -> bool:

@@ -35,6 +35,7 @@ from runtime.kernel.canonical import digest
 from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, QuarterdeckError, RequestKeyConflict
 from runtime.kernel.unseen import is_blank
 from runtime.machine.frame import Frame
+from runtime.queries.base import parsed
 from runtime.store.tx import Tx
 from runtime.tools.calls import prepare
 from runtime.tools.contract import ToolContract, check_contract, parse_reference
@@ -160,7 +161,7 @@ def _differences(tx: Tx, request_id: uuid.UUID, said: dict[str, Any]) -> list[st
     row = tx.one("approval_terms_asked", (request_id,))
     if row is None:
         return []
-    before = orjson.loads(row[0]) if isinstance(row[0], str | bytes) else row[0]
+    before = parsed(row[0])
     return [name for name, value in said.items() if before.get(name) != value]
 
 

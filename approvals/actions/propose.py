@@ -19,6 +19,7 @@ from approvals.actions.own import EXTERNAL, contract_of, proposal_of
 from approvals.asked import Asked, lock_request, refuse_closed, refuse_other
 from approvals.binding import refuse_rebinding
 from approvals.errors import NotUsable
+from approvals.law import EDITED
 from approvals.people import voice_of
 from approvals.policies import under_policy
 from approvals.rendering import Call, Rendered
@@ -81,7 +82,7 @@ def _propose(
         rendered = _edited(tx, asked, actor, arguments, node, None if run is None else run.plan)
         name, kind = (run.plan.name, asked.kind) if run is not None else ("", EXTERNAL)
         terms = under_policy(tx, rendered, _terms(asked), name, kind, now=now, refuse_denied=True)
-        closing = {"to": "superseded", "from": "pending", "reason": SUPERSEDED, "ids": [asked.id]}
+        closing = {"to": "superseded", "from": "pending", "reason": EDITED, "ids": [asked.id]}
         tx.send("approval_close", closing)
         new_id = write_request(tx, _about(asked, actor), terms, rendered, now, deadline=asked.deadline)
         assert new_id is not None, "the old one is closed"

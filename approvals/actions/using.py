@@ -16,9 +16,9 @@ import orjson
 from approvals.actions.decide import quoted_hash, record_refusal
 from approvals.actions.own import ACTION, contract_of, lock_own, told
 from approvals.asked import Asked
-from approvals.duties import NOT_STARTED
 from approvals.errors import GrantGone, NotDecided, NotUsable, OtherAction, Stopped
-from approvals.people import still_speaks
+from approvals.law import APPROVER_GONE, NOT_STARTED, POLICY_ASKS_MORE, POLICY_DENIES
+from approvals.people import Standing
 from approvals.policies import active_policy
 from approvals.policy import DEFAULT, facts_of
 from approvals.records import REPORTS
@@ -133,11 +133,11 @@ def _over(tx: Tx, actor: Actor, asked: Asked, action: dict[str, Any], quoted: _Q
     """Close a grant that holds no more: time, givers' right, target's version, policy; returns the refusal."""
     start_by = tx.one("approval_start_by", (asked.id,))
     assert start_by is not None
-    votes = tx.rows("approval_votes", ([asked.id],))
+    votes, people = tx.rows("approval_votes", ([asked.id],)), Standing(tx)
     if start_by[0] is not None and start_by[0] <= tx.now():
         return _close(tx, asked, "lapsed", NOT_STARTED)
-    if sum(still_speaks(tx, user_id, for_user_id, asked.role) for _id, user_id, for_user_id in votes) < asked.quorum:
-        return _close(tx, asked, "revoked", "the approver lost the right")
+    if sum(people.speaks(user_id, for_user_id, asked.role) for _id, user_id, for_user_id in votes) < asked.quorum:
+        return _close(tx, asked, "revoked", APPROVER_GONE)
     if quoted.target_version != asked.target_version:
         told = {"node": ACTION, "from": asked.target_version, "to": quoted.target_version}
         note(tx, asked.id, TARGET_CHANGED, actor.label, "", told)
@@ -161,9 +161,9 @@ def _judged(tx: Tx, asked: Asked, action: dict[str, Any], quoted: _Quoted) -> Qu
     )
     verdict = policy.judge(facts)
     if verdict.decide == "deny":
-        return _close(tx, asked, "revoked", "the policy denies it now", verdict.reason)
+        return _close(tx, asked, "revoked", POLICY_DENIES, verdict.reason)
     if verdict.decide == "approval" and not meets(asked, verdict.terms):
-        return _close(tx, asked, "revoked", "the policy asks for more now", f"Rule {verdict.rule!r} asks for people.")
+        return _close(tx, asked, "revoked", POLICY_ASKS_MORE, f"Rule {verdict.rule!r} asks for people.")
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from approvals.actions.decide import record_refusal
 from approvals.actions.own import lock_own, told
 from approvals.asked import refuse_closed, refuse_other_version
+from approvals.law import WITHDRAWN
 from approvals.verbs import ASK
 from approvals.writing import note
 from runtime.access.authorize import authorize
@@ -18,7 +19,7 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import Conflict, PermissionDenied
 
 VERB = "approval.withdraw"
-CANCELLED, WITHDRAWN = "cancelled", "withdrawn"
+CANCELLED = "cancelled"
 
 
 def withdraw_own(*, actor: Actor, request_id: uuid.UUID, version: int, reason: str = "") -> dict[str, Any]:

@@ -314,10 +314,6 @@ FROM qd_approval a LEFT JOIN qd_task t ON t.id = a.task_id LEFT JOIN qd_run r ON
   LEFT JOIN qd_step s ON s.id = a.step_id
 WHERE a.id = %s;
 
--- name: approval_withdraw
-UPDATE qd_approval SET state = 'cancelled', revision = revision + 1, closed_at = qd_now(), outcome_reason = %(reason)s
-WHERE subject_kind = %(kind)s AND subject_id = %(subject)s AND state = 'pending';
-
 -- name: policy_active
 -- The active version, if there is one, and what the tenant says of writing calls where there is none.
 SELECT p.version, p.rules, t.settings #>> '{approvals,default}' FROM qd_tenant t
