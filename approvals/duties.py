@@ -76,16 +76,18 @@ def _expire(unit: Frame, asked: Asked) -> bool:
 
 
 def _remind(unit: Frame, asked: Asked) -> bool:
+    """Warn, remind, or say that a kept one is overdue: whose turn it is follows from how often it was done before.
+
+    The time is counted from the last change of the deadline: what was escalated late has a tenth of its own.
+    """
     now, until = unit.tx.now(), asked.deadline
     if asked.state != "pending" or until is None:
         return False
-    overdue, last = until <= now, last_call(asked.created_at, until)
-    if overdue and asked.on_timeout != "keep":
+    overdue, kept = until <= now, asked.on_timeout == "keep"
+    if overdue and not kept:
         return False
     why = "overdue" if overdue else "warned" if asked.reminders == 0 else "reminded"
-    following = None if overdue else last if last is not None and last > now else until
-    if following == until and asked.on_timeout != "keep":
-        following = None
+    following = last_call(now, until) if why == "warned" else until if why == "reminded" and kept else None
     unit.tx.send("approval_reminded", (following, asked.id, asked.revision))
     note(unit.tx, asked.id, why, "engine")
     tell(unit.tx, asked.id, now, why)

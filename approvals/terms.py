@@ -56,9 +56,9 @@ def half_time(now: datetime, deadline: datetime | None) -> datetime | None:
     return None if deadline is None else now + (deadline - now) / 2
 
 
-def last_call(created: datetime, deadline: datetime | None) -> datetime | None:
-    """Return when they are reminded for the last time: a tenth of the time is left."""
-    return None if deadline is None else deadline - (deadline - created) / 10
+def last_call(now: datetime, deadline: datetime) -> datetime:
+    """Return when they are reminded for the last time, as seen ``now``, at half of it: a tenth of the time is left."""
+    return deadline - (deadline - now) / 5
 
 
 class Given(Protocol):

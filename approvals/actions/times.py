@@ -12,7 +12,7 @@ from approvals.actions.handling import handle
 from approvals.asked import Asked
 from approvals.errors import NotUsable
 from approvals.groups import GROUP, MANAGER, check_group, members_asked, named
-from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, verb_for
+from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, roles_asked, verb_for
 from approvals.terms import half_time
 from approvals.verbs import DECIDE
 from approvals.writing import tell
@@ -76,8 +76,9 @@ def escalate_request(
     """Ask the next rung of the request's ladder now, or ``role`` (by default an admin) when it has none left.
 
     ``role`` is a role, ``group:NAME``, or ``manager``: that of who has the request, else of who asked for it. It stays
-    pending with a new deadline; nobody holds it any more. Raises BadInput for whom nobody knows, and for a role in
-    which nobody could decide it. Verb ``approval.decide``, or the admin's role.
+    pending with a new deadline; nobody holds it any more. Rungs of the ladder on which nobody stands are passed. Raises
+    BadInput for whom nobody knows, and for a role or group in which nobody could decide it. Verb
+    ``approval.decide``, or the admin's role.
     """
     authorize(actor, DECIDE)
     text = check_reason(reason, required=True)
@@ -96,14 +97,17 @@ def escalate_request(
 
 
 def _check_rung(tx: Tx, asked: Asked, role: str) -> None:
-    """Raise BadInput for a rung that asks nobody: an unknown role or group, no manager who may decide."""
+    """Raise BadInput for a rung that asks nobody: an unknown role or group, or one in which nobody could decide."""
     found = named(role)
     if found is not None and found[0] == GROUP:
         # Whoever removes the group looks for requests that ask it, and finds this one or comes before it.
         tx.send("group_serial", (tx.tenant_id,))
         check_group(tx, found[1], "/role")
+        if not _somebody(tx, asked, role):
+            mend = "Ask another group or role, or let an admin say who is in it."
+            raise BadInput(f"Nobody in the group {found[1]} may decide this.", where="/role", remediation=mend)
     elif role == MANAGER:
-        if _manager(tx, asked) is None:
+        if _standing_on(tx, asked, MANAGER) is None:
             whose = asked.assignee or asked.requested_by
             mend = "Ask another role or group, or let an admin say who the manager is."
             raise BadInput(f"{whose} has no manager who may decide this.", where="/role", remediation=mend)
@@ -114,15 +118,24 @@ def _check_rung(tx: Tx, asked: Asked, role: str) -> None:
         check_asked(tx, asked.kind, role)
 
 
-def _manager(tx: Tx, asked: Asked) -> str | None:
-    """Return how a request asks the manager of who has it, else of who asked for it; None where nobody could decide."""
-    kind, _sep, name = (asked.assignee or asked.requested_by).partition(":")
-    wanted = f"{MANAGER}:{name}"
-    for user_id, username, _address in members_asked(tx, wanted) if kind == "user" else ():
+def _standing_on(tx: Tx, asked: Asked, rung: str) -> str | None:
+    """Return whom a rung asks, ``manager`` by whose; None where nobody stands on it who could decide."""
+    if rung == MANAGER:
+        kind, _sep, name = (asked.assignee or asked.requested_by).partition(":")
+        wanted = f"{MANAGER}:{name}"
+        return wanted if kind == "user" and _somebody(tx, asked, wanted) else None
+    if named(rung) is None:
+        return rung if roles_asked(tx, asked.kind).get(rung) else None
+    return rung if _somebody(tx, asked, rung) else None
+
+
+def _somebody(tx: Tx, asked: Asked, wanted: str) -> bool:
+    """Say whether a group, or somebody's manager, has anybody who could decide a request."""
+    for user_id, username, _address in members_asked(tx, wanted):
         own = asked.separation != "none" and asked.requested_by == f"user:{username}"
         if not own and deciding_role(tx, user_id, verb_for(asked.kind)) is not None:
-            return wanted
-    return None
+            return True
+    return False
 
 
 def _next_rung(tx: Tx, asked: Asked) -> tuple[dict[str, Any], list[Any]]:
@@ -130,9 +143,7 @@ def _next_rung(tx: Tx, asked: Asked) -> tuple[dict[str, Any], list[Any]]:
     rungs = list(asked.ladder)
     while rungs:
         rung = rungs.pop(0)
-        if rung["role"] != MANAGER:
-            return rung, rungs
-        if (wanted := _manager(tx, asked)) is not None:
+        if (wanted := _standing_on(tx, asked, rung["role"])) is not None:
             return {**rung, "role": wanted}, rungs
     return {"role": ADMIN}, []
 

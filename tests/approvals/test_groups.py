@@ -17,10 +17,11 @@ from approvals.actions.policies import propose_policy, try_policy
 from approvals.actions.times import escalate_request
 from approvals.queries import get_request, list_policies, list_requests
 from approvals.teams import list_groups, list_managers
+from runtime.actions.submit import SubmitRequest, submit_task
 from runtime.actions.tenants import end_membership
 from runtime.actions.workflows import register_workflow
 from runtime.kernel.actor import Actor
-from runtime.kernel.errors import BadInput, Conflict, PermissionDenied
+from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, Stale
 from runtime.queries.people import list_audit, list_members
 from runtime.worker.maintenance.outbox import deliver
 from tests.support.actors import member
@@ -219,6 +220,38 @@ def test_a_rung_on_which_nobody_stands_is_passed_and_at_last_an_admin_is_asked(o
         escalate_request(actor=office.approver, request_id=request["id"], reason="too big")
         seen.append(get_request(actor=office.admin, request_id=request["id"])["role"])
     assert seen == ["group:on-call", "admin"], "a manager who may decide nothing is no rung"
+
+
+@alone
+def test_time_passes_rungs_of_groups_and_roles_in_which_nobody_could_decide(office, clock):
+    """Whoever is in them without a right, or asked for it themselves, is nobody (A7.3)."""
+    viewer = member(office.tenant, "viewer")
+    asker = member(office.tenant, "admin")
+    for name, members in (("empty", []), ("lookers", [viewer.name]), ("askers", [asker.name])):
+        put_group(actor=office.admin, name=name, members=members)
+    ladder = [{"role": "finance"}, *({"role": f"group:{name}"} for name in ("empty", "lookers", "askers"))]
+    document = asking(on_timeout="escalate", escalation=[*ladder, {"role": "approver", "expires_s": 700}])
+    register_workflow(actor=office.actor, raw=json.dumps(document))
+    told = submit_task(actor=asker, request=SubmitRequest(workflow="pay-out", input={"to": "Ada"}))
+    office.work()
+    clock.advance(3601)
+    expire_requests()
+    now = office.pending(told.run_id)
+    assert (now["requested_by"], now["role"], now["level"]) == (asker.label, "approver", 1)
+    clock.advance(701)
+    expire_requests()
+    assert office.states(told.run_id) == ["rejected"], "the rungs that were passed are behind it"
+
+
+def test_a_person_cannot_escalate_to_a_group_in_which_nobody_may_decide(office):
+    viewer = member(office.tenant, "viewer")
+    request = office.pending(office.ask())
+    for members in ([], [viewer.name]):
+        put_group(actor=office.admin, name="spare", members=members)
+        with pytest.raises(BadInput, match="Nobody in the group spare") as refused:
+            escalate_request(actor=office.approver, request_id=request["id"], reason="x", role="group:spare")
+        assert refused.value.where == "/role"
+    assert office.pending(request["run_id"])["level"] == 0
 
 
 def test_a_person_escalates_to_a_manager_who_decides_as_long_as_they_are_it(office):

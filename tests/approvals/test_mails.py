@@ -11,6 +11,7 @@ from django.core import mail
 from approvals.actions.comments import comment_request
 from approvals.actions.handling import delegate_request
 from approvals.actions.times import escalate_request
+from runtime.actions.tenants import add_member
 from runtime.worker.maintenance.outbox import deliver
 from tests.support.actors import member
 
@@ -101,7 +102,8 @@ def test_who_a_request_is_handed_to_is_told_and_from_then_on_they_alone(office, 
 
 @pytest.mark.req("A7.3", "B6.4")
 def test_an_escalation_is_told_to_the_next_role_and_to_nobody_who_had_it(office, mailbox):
-    boxed(office, "finance", "fay")
+    fay = boxed(office, "finance", "fay")
+    add_member(actor=office.admin, username=fay.name, role="finance", extra_verbs=["approval.decide"])
     boxed(office, "admin", "ann")
     ask = {"on_timeout": "escalate", "escalation": [{"role": "finance"}]}
     request = office.pending(office.ask(name="ladder", **ask))

@@ -23,6 +23,12 @@ pytestmark = [pytest.mark.req("A7.3", "B6.4", "C5.2"), pytest.mark.django_db(tra
 alone = pytest.mark.usefixtures("fresh_db")
 
 
+def widen(office, one, role: str):
+    """Let a member of a role decide all the same, and return who they are by now."""
+    add_member(actor=office.admin, username=one.name, role=role, extra_verbs=["approval.decide"])
+    return actor_in_tenant(office.tenant.id, one.user_id)
+
+
 def kinds(request) -> list[str]:
     return [one["kind"] for one in request["notes"]]
 
@@ -77,6 +83,7 @@ def test_what_is_kept_is_decided_after_an_extension_only(office, clock):
 
 @alone
 def test_the_ladder_is_climbed_rung_by_rung_and_then_it_is_rejected(office, clock):
+    widen(office, member(office.tenant, "finance"), "finance")
     ladder = [{"role": "finance", "expires_s": 600}, {"role": "admin"}]
     run_id = office.ask(name="ladder", on_timeout="escalate", escalation=ladder)
     request = office.pending(run_id)
@@ -133,10 +140,9 @@ def test_a_request_is_escalated_only_to_a_role_in_which_somebody_could_decide_it
         assert "approver" in refused.value.remediation
         assert not any(one in refused.value.remediation for one in lacking)
     assert office.pending(run_id)["level"] == 0
-    add_member(actor=office.admin, username=office.oncall.name, role="oncall", extra_verbs=["approval.decide"])
+    widened = widen(office, office.oncall, "oncall")
     answer = escalate_request(actor=office.approver, request_id=request["id"], reason="x", role="oncall")
     assert (answer["role"], answer["level"]) == ("oncall", 1)
-    widened = actor_in_tenant(office.tenant.id, office.oncall.user_id)
     assert office.decide(office.pending(run_id), actor=widened)["state"] == "approved"
 
 
@@ -191,6 +197,20 @@ def test_half_of_the_time_warns_and_a_tenth_reminds_once_each(fresh_db, office, 
     clock.advance(200)
     remind()
     assert kinds(office.pending(run_id)) == ["warned", "reminded"]
+
+
+def test_an_escalated_one_has_its_own_half_and_its_own_tenth(fresh_db, office, clock):
+    """However long it waited before: the shorter time of a rung warns and reminds as well."""
+    ask = {"expires_s": 90_000, "on_timeout": "escalate", "escalation": [{"role": "admin", "expires_s": 6000}]}
+    run_id = office.ask(name="ladder", **ask)
+    clock.advance(90_001)
+    expire_requests()
+    seen = []
+    for seconds in (2900, 150, 2250, 150, 100):
+        clock.advance(seconds)
+        remind()
+        seen.append(kinds(office.pending(run_id))[1:])
+    assert seen == [[], ["warned"], ["warned"], ["warned", "reminded"], ["warned", "reminded"]]
 
 
 def test_a_kept_one_is_told_to_be_overdue_once(office, clock):
