@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 
 from approvals.actions.decide import looking_again, quoted_hash, record_refusal
+from approvals.actions.quota import pass_on
 from approvals.asked import Asked, lock_request, refuse_closed, refuse_other
-from approvals.errors import CannotBeShown
+from approvals.errors import CannotBeShown, ReviewLimitReached
 from approvals.people import voice_of
 from approvals.quota import refuse_spent
 from approvals.verbs import ANSWER
@@ -41,7 +42,8 @@ def answer_input(
 
     Returns as a decision does. The same answer again by the same person is answered alike, ``replayed``. Raises
     NotFound (the step asks for none), SchemaMismatch naming each wrong place, PayloadTooLarge, AlreadyClosed, TooLate,
-    OtherVersion, CannotBeShown, PermissionDenied. Verb ``approval.answer``, in the role that the request names.
+    OtherVersion, HandedOver, CannotBeShown, ReviewLimitReached (the request goes back to everybody of its role),
+    PermissionDenied. Verb ``approval.answer``, in the role that the request names.
     """
     authorize(actor, ANSWER)
     text, quoted = check_reason(comment), None if payload_hash is None else quoted_hash(payload_hash)
@@ -56,6 +58,8 @@ def answer_input(
         return looking_again(lambda: _answer(actor, row[0], data, version, quoted, text))
     except (Conflict, PermissionDenied) as problem:
         record_refusal(actor, ANSWER, row[0], problem, {"step_id": str(step_id), "answer_sha256": digest(data).hex()})
+        if isinstance(problem, ReviewLimitReached):
+            pass_on(actor=actor, request_id=row[0])
         raise
 
 

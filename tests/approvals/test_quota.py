@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from approvals.actions.answer import answer_input
 from approvals.actions.bulk import decide_many
 from approvals.actions.handling import claim_request, delegate_request
 from approvals.actions.quota import set_review_limits
@@ -15,6 +16,12 @@ from tests.support.api import caller, problem
 from tests.support.pages import Reader
 
 pytestmark = [pytest.mark.req("C7.1"), pytest.mark.django_db(transaction=True)]
+
+ASKS = {
+    "format": "quarterdeck/1",
+    "name": "seats",
+    "nodes": [{"id": "which", "kind": "input", "title": "Which?", "role": "approver", "form": {"type": "string"}}],
+}
 
 
 @pytest.fixture
@@ -60,6 +67,20 @@ def test_over_the_hours_limit_nothing_is_decided_and_the_request_goes_to_the_oth
     later = office.pending(office.ask(name="unhurried", expires_s=9000))
     clock.advance(3601)
     assert office.decide(later)["state"] == "approved"
+
+
+def test_a_held_input_goes_back_as_well_when_its_holder_may_answer_no_more(office, second):
+    limit(office, most_decided=1)
+    run_id = office.submit(ASKS)
+    office.work()
+    request = office.pending(run_id)
+    claim_request(actor=office.approver, request_id=request["id"])
+    office.decide(office.pending(office.ask()))
+    step_id = office.step(run_id, "which").id
+    with pytest.raises(ReviewLimitReached):
+        answer_input(actor=office.approver, step_id=step_id, value="12A")
+    assert (office.pending(run_id)["assignee"], office.pending(run_id)["decisions"]) == (None, [])
+    assert answer_input(actor=second, step_id=step_id, value="12A")["state"] == "approved"
 
 
 def test_several_at_once_are_counted_one_by_one(office):
