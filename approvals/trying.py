@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
+from approvals.actions.own import contract_of
 from approvals.law import GRANTED
 from approvals.policy import Policy, Verdict, facts_of
 from runtime.graph.undo import RESERVED
 from runtime.store.tx import Tx
-from runtime.tools.registry import tool_of
 
 # How the rules differ from what happened: they let through what people rejected, deny what was let through, ask where
 # nobody was asked, ask no more where people approved.
@@ -79,7 +79,7 @@ def _past(tx: Tx, most: int) -> Iterator[Past]:
 
 def _facts(tx: Tx, call: Past) -> dict[str, Any]:
     return facts_of(
-        tool_of(tx, call.tool).contract,
+        contract_of(tx, call.tool),
         call.arguments,
         requester=call.requester,
         workflow=call.workflow,

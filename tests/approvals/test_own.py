@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from approvals.actions.policies import try_policy
 from runtime.actions.tenants import add_member
 from runtime.tools.registry import register_tool
 from tests.support.api import caller, problem
 from tests.support.duties import close_idle, expire_requests
 from tests.support.office import writing
+from tests.support.pages import Reader
 
 pytestmark = [pytest.mark.req("C5.3", "C5.6", "C8.5"), pytest.mark.django_db(transaction=True)]
 
 ACTION: dict[str, Any] = {"tool": "bank.wire@1", "arguments": {"to": "Ada", "amount": "12.50"}, "target": "account:7"}
+RULES = [{"name": "all", "when": "true", "decide": "allow"}]
 
 
 @pytest.fixture
@@ -53,6 +56,21 @@ def wait(agent: Any, asked: dict[str, Any], query: str = "seconds=0") -> dict[st
     answer = agent.get(f"approvals/{asked['approval_id']}/wait/?{query}")
     assert answer.status_code == 200
     return json.loads(b"".join(answer)) if answer.streaming else answer.json()
+
+
+@pytest.mark.req("A10.2")
+def test_a_policy_is_tried_on_what_programs_asked_for_too(office, agent, approver):
+    for number, decision in ((1, "approve"), (2, "reject")):
+        decide(approver, ask(agent, key=f"wire-{number}"), decision)
+    when = f"tool.name == 'bank.wire' && workflow == '' && amount == 12.5 && requester == '{agent.actor.label}'"
+    tried = try_policy(actor=office.admin, rules=[{"name": "wires", "when": when, "decide": "deny"}])
+    assert (tried["calls"], tried["deny"], tried["stops"]) == (2, 2, 1)
+    assert {(one["node"], one["state"], one["differs"]) for one in tried["items"]} == {
+        ("action", "approved", "stops"),
+        ("action", "rejected", ""),
+    }
+    page = Reader(office.tenant, "admin").post("/policy/", {"rules": json.dumps(RULES), "try": "1"}, 200)
+    assert agent.actor.name in page.content.decode()
 
 
 def test_ask_wait_consume_report(office, agent, approver):
