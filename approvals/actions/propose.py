@@ -39,8 +39,6 @@ from runtime.machine.rows import RunState
 from runtime.store.tx import Tx
 from runtime.tools.calls import prepare
 
-SUPERSEDED = "edited by a person"
-
 
 def propose_edit(
     *,
@@ -156,6 +154,7 @@ def _edited(tx: Tx, asked: Asked, actor: Actor, arguments: Any, node: str | None
         evidence=old.get("evidence", []),
         target=asked.target,
         target_version=asked.target_version,
+        target_was=(old.get("target") or {}).get("was"),
         declared_risk=old["risk"]["level"] if "declared" in old["risk"]["reasons"] else "",
         edited_by=actor.label,
     )
@@ -188,6 +187,7 @@ def _call(tx: Tx, asked: Asked, row: tuple[Any, ...], shown: dict[str, Any]) -> 
         contract=contract,
         edited=None if edited is None else bytes(edited),
         prepared_sha256=None if prepared_sha256 is None else bytes(prepared_sha256),
+        original=shown.get("original"),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from approvals.actions.propose import propose_edit
 from runtime.actions.limits import set_limit
 from runtime.kernel.errors import BadInput
 from runtime.models import Operation, Step
@@ -122,6 +123,28 @@ def test_a_target_that_changes_again_is_asked_about_again(office, shop):
     office.work()
     assert len(refunds(shop, order)) == 1
     assert office.states(run_id) == ["voided", "voided", "consumed"]
+
+
+@pytest.mark.req("C5.4")
+def test_an_edit_of_what_asks_anew_still_shows_what_changed_and_what_the_workflow_would_send(office, shop):
+    run_id, order = asked(office, shop)
+    office.decide(office.pending(run_id))
+    for before, version, amount in (("v1", "v2", "4.00"), ("v2", "v3", "3.00")):
+        shop.ask(f"/orders/{order}", {"note": version})
+        office.work()
+        again = office.pending(run_id)
+        words = {"version": again["version"], "payload_hash": again["payload_hash"], "comment": "less"}
+        sent = {"order_id": order, "amount": amount}
+        propose_edit(actor=office.approver, request_id=again["id"], arguments=sent, **words)
+        edited = office.pending(run_id)
+        assert edited["shown"]["target"] == {"id": order, "version": version, "was": before}
+        assert edited["shown"]["calls"][0].get("original") == again["shown"]["calls"][0].get("original")
+        assert [one["path"] for one in edited["changes"]] == ["/calls/0/arguments/amount"]
+        office.decide(edited)
+    assert edited["shown"]["calls"][0]["original"] == {"order_id": order, "amount": "5.00"}
+    office.work()
+    assert [one["amount"] for one in refunds(shop, order)] == ["3.00"]
+    office.check(run_id)
 
 
 def test_rejecting_what_changed_sends_nothing(office, shop):
