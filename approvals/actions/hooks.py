@@ -47,6 +47,7 @@ def add_hook(*, actor: Actor, url: str, format: str = "standard", events: list[s
     check_url(url, "/url")
     hook_id, chosen = uuid7(), None if events is None else sorted(set(events))
     with tenant_tx(actor.tenant_id) as tx:
+        tx.send("hook_serial", (tx.tenant_id,))
         if len(tx.rows("hooks")) >= MOST_HOOKS:
             raise Conflict(f"A tenant has at most {MOST_HOOKS} webhooks.", remediation="Remove one of them first.")
         narrowed = None if chosen is None else orjson.dumps(chosen).decode()

@@ -6,11 +6,14 @@ import json
 import re
 import socket
 import uuid
+from contextlib import suppress
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from approvals.actions import hooks
 from approvals.actions.handling import delegate_request
 from approvals.actions.hooks import add_hook, remove_hook, rotate_hook
 from approvals.actions.revoke import revoke_grant
@@ -22,6 +25,7 @@ from runtime.worker.maintenance.outbox import deliver
 from runtime.worker.maintenance.webhooks import WebhookRefused, address_refused, post
 from tests.support.actors import member
 from tests.support.duties import close_idle, expire_requests, remind
+from tests.support.race import held
 
 pytestmark = [pytest.mark.req("C5.3", "C5.6", "C7.4"), pytest.mark.django_db(transaction=True)]
 
@@ -89,6 +93,21 @@ def test_every_end_is_posted(hook, office, receiver, clock):
     clock.advance(45_000)
     remind()
     assert [one["type"] for one in told(receiver, hook["secret"])] == ["approval.warned"]
+
+
+def test_two_at_once_are_not_both_the_last_one_allowed(office, fresh_db, receiver, configure, monkeypatch):
+    configure(webhook_hosts=(receiver.host,))
+    monkeypatch.setattr(hooks, "MOST_HOOKS", 1)
+
+    def add(number: int) -> bool:
+        with suppress(Conflict):
+            add_hook(actor=office.admin, url=f"http://{receiver.host}/{number}")
+            return True
+        return False
+
+    with held(fresh_db, "qd_tenant", office.tenant.id) as row:
+        both = [row.queue(partial(add, number)) for number in range(2)]
+    assert sorted(one.outcome() for one in both) == [False, True]
 
 
 def test_a_failing_hook_is_tried_again_under_the_same_id_and_holds_up_no_other(

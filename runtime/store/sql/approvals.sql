@@ -101,6 +101,10 @@ SELECT (SELECT count(*) FROM qd_approval WHERE tenant_id = %(tenant)s AND assign
 -- What people and time do to a waiting request is told to hooks; its beginning and end the database tells by itself.
 SELECT qd_tell_approval(a, %s) FROM qd_approval a WHERE a.id = %s;
 
+-- name: hook_serial
+-- One hook at a time is added in a tenant: two at once would both be the last one allowed.
+SELECT pg_advisory_xact_lock(hashtextextended('hooks:' || %s::text, 19));
+
 -- name: hook_insert
 INSERT INTO qd_approval_hook (id, tenant_id, url, format, events, secret_version, old_secrets, created_by, created_at)
 VALUES (%s, %s, %s, %s, %s::jsonb, 1, '[]', %s, qd_now())
