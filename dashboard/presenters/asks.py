@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from dashboard.presenters import payload, states
+from dashboard.presenters import payload, states, terms
 
 # Of one call people read the argument's own name.
 _IN_A_CALL = re.compile(r"^calls/\d+/arguments/")
@@ -40,6 +40,8 @@ NOTES = {
     "use": gettext_lazy("used the grant"),
     "report": gettext_lazy("reported what came of it"),
 }
+# What the engine itself writes into the history.
+ENGINE_TEXTS = {"review limit": gettext_lazy("over the review limit")}
 BLOCKED = {
     "own_request": gettext_lazy("You asked for it yourself: another person decides it."),
     "approval_assigned": gettext_lazy("Somebody else has it. They can release it, or an administrator can."),
@@ -115,7 +117,7 @@ def history(found: dict[str, Any]) -> list[dict[str, Any]]:
             "at": one["at"],
             "actor": one["actor"],
             "words": _note(one),
-            "text": one["text"],
+            "text": str(ENGINE_TEXTS.get(one["text"], one["text"])) if one["actor"] == "engine" else one["text"],
             "files": (one["details"] or {}).get("attachments", []),
         }
         for one in found["notes"]
@@ -169,7 +171,10 @@ def panel(found: dict[str, Any]) -> list[dict[str, Any]]:
 def why_not(found: dict[str, Any]) -> str:
     """Return why this reader cannot decide, an empty text when they can."""
     if found["state"] != "pending":
-        return _("It is closed: %(state)s.") % {"state": states.word(found["state"], "approval")}
+        state, why = states.word(found["state"], "approval"), terms.term(found["outcome_reason"], "outcome")
+        if why:
+            return _("It is closed: %(state)s, %(why)s.") % {"state": state, "why": why}
+        return _("It is closed: %(state)s.") % {"state": state}
     if found["blocked"] in BLOCKED:
         return str(BLOCKED[found["blocked"]])
     if not found["may_decide"]:

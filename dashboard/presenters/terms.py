@@ -177,6 +177,15 @@ OUTCOME = {
     "withdrawn": gettext_lazy("withdrawn"),
     "the policy denies it now": gettext_lazy("the policy denies it now"),
     "the policy asks for more now": gettext_lazy("the policy asks for more now"),
+    "edited by a person": gettext_lazy("edited by a person"),
+    "the approver lost the right": gettext_lazy("the approver lost the right"),
+    "the requester lost the right": gettext_lazy("the requester lost the right"),
+}
+# How those begin that go on with a name or a version.
+OUTCOME_OF = {
+    "taken back by ": gettext_lazy("taken back by %(rest)s"),
+    "withdrawn by ": gettext_lazy("withdrawn by %(rest)s"),
+    "target changed: ": gettext_lazy("target changed: %(rest)s"),
 }
 EFFECT = {"none": gettext_lazy("none"), "read": gettext_lazy("reads"), "write": gettext_lazy("writes")}
 KEYS = {
@@ -213,6 +222,9 @@ def term(text: str | None, of: str = "") -> str:
     """
     if not text:
         return ""
+    for begin, words in OUTCOME_OF.items() if of == "outcome" else ():
+        if text.startswith(begin):
+            return str(words) % {"rest": text.removeprefix(begin).removeprefix("user:")}
     if of:
         return str(_WORDS[of].get(text, text.replace("_", " ")))
     return gettext(text)

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils.translation import override
 
 from approvals.actions.handling import claim_request
+from approvals.actions.revoke import revoke_grant
+from approvals.law import REASONS
 from approvals.queries import get_request, list_requests
+from dashboard.presenters.terms import OUTCOME, term
 from tests.support.actors import member
 from tests.support.office import Office, asking
 from tests.support.pages import Reader
@@ -52,6 +56,24 @@ def test_the_page_says_risk_undoing_quorum_and_both_clocks(office, approver):
     assert "Your approval counts. Still needed: 1." in answer.content.decode()
     assert state(office, request) == "pending"
     assert "1 of 2" in approver.get("/inbox/")
+
+
+def test_why_a_request_ended_is_told_in_the_readers_language():
+    """Whatever the code writes as the reason is named once more for the catalog; nothing English is left."""
+    assert set(REASONS) <= set(OUTCOME)
+    ends = {"taken back by user:李": "李", "withdrawn by user:李": "李", "target changed: 1 → 2": "1 → 2"}
+    with override("zh-hans"):
+        said = {reason: term(reason, "outcome") for reason in (*REASONS, *ends)}
+    assert {reason: text for reason, text in said.items() if re.search("[A-Za-z]", text)} == {}
+    assert all(rest in said[reason] for reason, rest in ends.items())
+
+
+def test_the_page_of_a_closed_request_says_why(office, approver):
+    request = office.pending(office.ask())
+    office.decide(request)
+    revoke_grant(actor=office.approver, request_id=request["id"], reason="wrong month")
+    page = unescape(approver.get(f"/inbox/{request['id']}/"))
+    assert f"It is closed: Revoked, taken back by {office.approver.name}." in page
 
 
 def test_a_change_is_proposed_and_shown_beside_the_one_before(office, approver):
