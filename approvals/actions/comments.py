@@ -11,13 +11,16 @@ from approvals.people import member_named
 from approvals.verbs import READ
 from approvals.writing import note, tell
 from runtime.access.authorize import authorize
+from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
 from runtime.actions.references import keep_references
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput
 from runtime.store.tx import Tx
 
-_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9_.+-]{1,150})")
+# What a user name may be made of, but for a further @: it would take in half of an address.
+_MENTION = re.compile(r"(?<![\w@])@([\w.+-]{1,150})")
+MOST_MENTIONED = 20
 MOST_ATTACHED = 10
 MOST_BYTES = 10_000_000
 # What is read and not run: no markup, no programs, no archives.
@@ -49,17 +52,31 @@ def comment_request(
     if len(wanted) > MOST_ATTACHED:
         mend = "Write a second comment."
         raise BadInput(f"At most {MOST_ATTACHED} files are attached.", where="/attachments", remediation=mend)
+    answer: dict[str, Any] = insist(lambda: _comment(actor, request_id, words, wanted))
+    return answer
+
+
+def _comment(actor: Actor, request_id: uuid.UUID, words: str, wanted: list[dict[str, Any]]) -> dict[str, Any]:
     with frame(actor) as unit:
         tx = unit.tx
         asked = lock_request(unit, request_id)
-        named = list(dict.fromkeys(_MENTION.findall(words)))[:20]
-        found = [label for name in named if (row := member_named(tx, name)) is not None for label in [row[1]]]
+        found = _mentioned(tx, words)
         attached = [_attached(tx, one, f"/attachments/{i}") for i, one in enumerate(wanted)]
         details = {**({"mentions": found} if found else {}), **({"attachments": attached} if attached else {})}
         note(tx, asked.id, "comment", actor.label, words, details or None)
         if found:
             tell_mentioned(tx, asked, found)
     return {"approval_id": str(request_id), "mentions": found, "attachments": attached}
+
+
+def _mentioned(tx: Tx, words: str) -> list[str]:
+    """Return the labels of members whom a comment names; a name's last sign may belong to the sentence."""
+    labels = []
+    for name in list(dict.fromkeys(_MENTION.findall(words)))[:MOST_MENTIONED]:
+        found = member_named(tx, name) or member_named(tx, name.rstrip(".-+"))
+        if found is not None:
+            labels.append(found[1])
+    return list(dict.fromkeys(labels))
 
 
 def tell_mentioned(tx: Tx, asked: Asked, labels: list[str]) -> None:

@@ -17,12 +17,14 @@ from runtime.kernel.errors import BadInput
 from runtime.models import Artifact
 from runtime.store.tx import tenant_tx
 from tests.support.api import caller, problem
+from tests.support.factories import make_member, make_user
 from tests.support.office import Office
 from tests.support.pages import Reader
 
 pytestmark = [pytest.mark.req("C5.3", "B6.3"), pytest.mark.django_db(transaction=True)]
 
 OFFER = b"offer: 5.00 EUR"
+NAMES = ("ann.b", "zoé", "李")
 
 
 def upload(office, body=OFFER, media_type="text/plain"):
@@ -51,6 +53,14 @@ def test_an_attachment_is_told_by_hash_and_kept(office):
     with tenant_tx(office.tenant.id):
         assert Artifact.objects.get(id=reference["artifact_id"]).expires_at is None
     assert get_request(actor=office.admin, request_id=request["id"])["state"] == "pending"
+
+
+def test_a_name_is_found_wherever_it_stands_in_a_sentence(office):
+    people = [make_member(office.tenant, "approver", make_user(f"{name}-{uuid.uuid4().hex[:6]}")) for name in NAMES]
+    ann, zoe, li = (one.username for one in people)
+    request = office.pending(office.ask())
+    text = f"Ask @{ann}. (@{zoe}), @{ann}- or @{li}? Not mail@{li}, nor @nobody."
+    assert comment(office, request, text=text)["mentions"] == [f"user:{name}" for name in (ann, zoe, li)]
 
 
 def test_what_is_not_attached_leaves_no_comment(office, other_tenant, monkeypatch):
