@@ -23,12 +23,13 @@ _GROUP = shape({"name": TEXT, "members": many(TEXT), "created_by": TEXT, "create
 _MANAGER = shape({"user": TEXT, "manager": TEXT, "set_by": TEXT, "set_at": TIME})
 _GROUPS = shape({"items": many(_GROUP)})
 _CHANGED = shape({"name": TEXT, "members": many(TEXT), "created": _FLAG, "added": many(TEXT), "ended": many(TEXT)})
+_MEMBERS = {"type": "array", "maxItems": MOST_MEMBERS, "uniqueItems": True, "items": _NAME}
 GROUP_BODY = shape(
+    {"name": {"type": "string", "maxLength": 60}, "members": _MEMBERS},
     {
-        "name": {"type": "string", "maxLength": 60},
-        "members": {"type": "array", "maxItems": MOST_MEMBERS, "uniqueItems": True, "items": _NAME},
+        "reason": _REASON,
+        "expected_members": {**_MEMBERS, "description": "Who was shown to be in it: refused when others are by now."},
     },
-    {"reason": _REASON},
     closed=True,
 )
 MANAGER_BODY = shape({"user": _NAME, "manager": maybe(_NAME)}, {"reason": _REASON}, closed=True)

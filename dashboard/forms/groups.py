@@ -13,8 +13,12 @@ def _name(label: Any) -> forms.CharField:
     return forms.CharField(label=label, max_length=150, widget=forms.TextInput(attrs=attributes))
 
 
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(text.replace(",", " ").split()))
+
+
 class GroupForm(forms.Form):
-    """A group's name, and the user names of who is in it."""
+    """A group's name, and the user names of who is in it; ``were`` are those that the page showed."""
 
     name = forms.CharField(
         label=_("Group"), max_length=60, widget=forms.TextInput(attrs={"class": "in", "autocomplete": "off"})
@@ -24,9 +28,15 @@ class GroupForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "in", "autocomplete": "off", "spellcheck": "false"}),
     )  # fmt: skip
 
+    were = forms.CharField(widget=forms.HiddenInput, max_length=20_000, required=False)
+
     def clean_members(self) -> list[str]:
         """Return the names, each once."""
-        return list(dict.fromkeys(self.cleaned_data["members"].replace(",", " ").split()))
+        return _names(self.cleaned_data["members"])
+
+    def clean_were(self) -> list[str]:
+        """Return the names; a group that is to be made has none."""
+        return _names(self.cleaned_data["were"])
 
 
 class ManagerForm(forms.Form):

@@ -57,7 +57,7 @@ def _done(actor: Actor, act: str, said: dict[str, Any]) -> str:
         return _("%(manager)s is the manager of %(name)s.") % {"manager": answer["manager"], "name": answer["user"]}
     if act == "remove":
         return _("The group %(name)s was removed.") % {"name": remove_group(actor=actor, name=said["name"])["name"]}
-    answer = put_group(actor=actor, name=said["name"], members=said["members"])
+    answer = put_group(actor=actor, name=said["name"], members=said["members"], expected_members=said["were"])
     text = _("The group %(name)s was made.") if answer["created"] else _("The group %(name)s was changed.")
     return text % {"name": answer["name"]}
 

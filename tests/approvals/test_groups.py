@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -167,6 +168,21 @@ def test_a_group_that_a_workflow_or_a_requests_way_up_names_is_not_removed(offic
     with pytest.raises(Conflict, match="1 requests wait for the group next, or would ask it next"):
         remove_group(actor=office.admin, name="next")
     assert remove_group(actor=office.admin, name="nextone")["removed"]
+
+
+def test_who_is_in_a_group_is_not_changed_back_unseen(office):
+    """Two admins, one after the other, from pages that showed the same (C7.4)."""
+    ann, bo, cy = (member(office.tenant, "approver").name for _ in range(3))
+    put = partial(put_group, actor=office.admin, name="payments")
+    put(members=[ann, bo], expected_members=[])
+    put(members=[ann], expected_members=[bo, ann], reason="bo left the team")
+    for members, shown in (([ann, bo, cy], [ann, bo]), ([cy], [])):
+        with pytest.raises(Stale, match=f"In it now: {ann}") as refused:
+            put(members=members, expected_members=shown)
+        assert refused.value.http_status == 409
+    assert [one["members"] for one in list_groups(actor=office.admin)] == [[ann]]
+    assert put(members=[ann], expected_members=[ann, bo])["ended"] == [], "it is as it was asked for already"
+    assert put(members=[ann, cy], expected_members=[ann])["added"] == [cy]
 
 
 def test_changes_are_audited_and_a_repeat_is_none(office):

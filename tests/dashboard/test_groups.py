@@ -28,7 +28,9 @@ def test_an_admin_makes_changes_and_removes_a_group(office, tenant):
     page = admin.post("/members/groups/", {**form, "members": "nobody-here"}, 400).content.decode()
     assert "Nothing was changed." in page
     assert "nobody-here" in page, "what was typed is kept"
-    admin.post("/members/groups/", {**form, "members": name})
+    stale = admin.post("/members/groups/", {**form, "members": name}, 409).content.decode()
+    assert f"In it now: {', '.join(sorted([name, other]))}" in unescape(stale), "the form of a new group replaces none"
+    admin.post("/members/groups/", {**form, "members": name, "were": f"{other} {name}"})
     assert list_groups(actor=office.admin)[0]["members"] == [name]
     admin.post("/members/groups/", {"act": "manager", "user": name, "manager": other})
     assert [(one["user"], one["manager"]) for one in list_managers(actor=office.admin)] == [(name, other)]
@@ -49,7 +51,8 @@ def test_others_read_and_change_nothing(office, tenant):
 
 
 def test_the_dialog_escalates_to_a_group_and_pages_say_so(office, tenant):
-    Reader(tenant, "admin").post("/members/groups/", {"act": "group", "name": "on-call", "members": ""})
+    form = {"act": "group", "name": "on-call", "members": office.approver.name}
+    Reader(tenant, "admin").post("/members/groups/", form)
     request, approver = office.pending(office.ask()), Reader(tenant, "approver")
     address = f"/inbox/{request['id']}/acts/escalate/"
     page = unescape(approver.get(address))
