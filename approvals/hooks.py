@@ -32,21 +32,21 @@ def told(tx: Tx, payload: dict[str, Any]) -> Webhook | None:
     rows = tx.dicts("approval_read", (request_of_message(payload),))
     if hook is None or not rows:
         return None
-    url, form, version, old = hook
     row, link = rows[0], page_link(tx, f"/inbox/{rows[0]['id']}/")
-    if form == "chat":
+    if hook[1] == "chat":
         if payload["event"] in _WHILE_PENDING and row["state"] != "pending":
             return None
         body = orjson.dumps({"text": _line(payload, row, link)})
     else:
         body = _standard(payload, row, link)
-    return Webhook(
-        url=url,
-        secret=secret_of(hook_id, version),
-        message_id=f"approval_{uuid.UUID(payload['event_id']).hex}",
-        body=body,
-        old_secrets=tuple(secret_of(hook_id, one) for one in old),
-    )
+    return signed(hook_id, hook, f"approval_{uuid.UUID(payload['event_id']).hex}", body)
+
+
+def signed(hook_id: uuid.UUID, hook: tuple[Any, ...], message_id: str, body: bytes) -> Webhook:
+    """Return a message for a row of ``hook_for_message``, with every secret that signs now."""
+    url, _form, version, old = hook
+    secrets = tuple(secret_of(hook_id, one) for one in old)
+    return Webhook(url=url, secret=secret_of(hook_id, version), message_id=message_id, body=body, old_secrets=secrets)
 
 
 def destination(payload: dict[str, Any]) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 from django.utils.translation import gettext as _
 
-from approvals.hooks import harmless
-from runtime.actions.notices import secret_of
+from approvals.hooks import harmless, signed
 from runtime.kernel.messages import Webhook
 from runtime.queries import outputs
 from runtime.queries.base import hexed
@@ -30,22 +29,15 @@ def told(tx: Tx, payload: dict[str, Any]) -> Webhook | None:
     hook = tx.one("hook_for_message", (hook_id,))
     if hook is None:
         return None
-    url, form, version, old = hook
     run = run_in(tx, uuid.UUID(payload["run_id"]))
     link = page_link(tx, f"/runs/{run['id']}/")
-    if form == "chat":
+    if hook[1] == "chat":
         if payload["event"] == "run.needs_attention" and run["status"] != "needs_attention":
             return None
         body = orjson.dumps({"text": f"{_line(payload, run)}\n{link}"})
     else:
         body = _standard(tx, payload, run, link)
-    return Webhook(
-        url=url,
-        secret=secret_of(hook_id, version),
-        message_id=f"run_{uuid.UUID(payload['event_id']).hex}",
-        body=body,
-        old_secrets=tuple(secret_of(hook_id, one) for one in old),
-    )
+    return signed(hook_id, hook, f"run_{uuid.UUID(payload['event_id']).hex}", body)
 
 
 def _standard(tx: Tx, payload: dict[str, Any], run: dict[str, Any], link: str) -> bytes:

@@ -14,6 +14,8 @@ from approvals.law import EVENTS
 from approvals.rendering import Rendered
 from approvals.terms import Terms, half_time
 from approvals.wiring import ASKED
+from runtime.journal import audit
+from runtime.kernel.actor import Actor
 from runtime.kernel.ids import uuid7
 from runtime.store.tx import Tx
 
@@ -127,6 +129,23 @@ def note(
     """Write into a request's history what was done with it."""
     told = None if details is None else orjson.dumps(details).decode()
     tx.send("approval_note", (uuid7(), tx.tenant_id, request_id, kind, actor, text, told))
+
+
+def record_act(
+    tx: Tx,
+    actor: Actor,
+    verb: str,
+    asked: Asked,
+    *,
+    result: str = "done",
+    reason: str = "",
+    details: dict[str, Any] | None = None,
+) -> None:
+    """Append what somebody did with a request to the audit; the transaction's last statement."""
+    audit.record(
+        tx, actor=actor, verb=verb, subject_kind="approval", subject_id=asked.id, run_id=asked.run_id, result=result,
+        reason=reason, details=details,
+    )  # fmt: skip
 
 
 def _permit(tx: Tx, request_id: uuid.UUID, run_id: uuid.UUID | None, rendered: Rendered) -> None:

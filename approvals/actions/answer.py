@@ -14,11 +14,11 @@ from approvals.errors import CannotBeShown, ReviewLimitReached
 from approvals.people import voice_of
 from approvals.quota import refuse_spent
 from approvals.verbs import ANSWER
+from approvals.writing import record_act
 from runtime.access.authorize import authorize
 from runtime.actions.acting import Act
 from runtime.actions.base import check_reason, frame
 from runtime.actions.holds import pass_decision
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.conf import conf
@@ -87,17 +87,8 @@ def _answer(
         )  # fmt: skip
         told = {"approval_id": str(asked.id), "answer_sha256": digest(data).hex()}
         answer = _go_on(unit, asked, actor, comment, told)
-        audit.record(
-            tx,
-            actor=actor,
-            verb=ANSWER,
-            subject_kind="approval",
-            subject_id=asked.id,
-            run_id=asked.run_id,
-            result="answered",
-            reason=comment,
-            details=told if voice.for_label is None else {**told, "in_place_of": voice.for_label},
-        )
+        details = told if voice.for_label is None else {**told, "in_place_of": voice.for_label}
+        record_act(tx, actor, ANSWER, asked, result="answered", reason=comment, details=details)
         return answer
 
 

@@ -14,6 +14,7 @@ from approvals.errors import AlreadySpoken, CannotBeShown, NotUsable, OwnRequest
 from approvals.people import Voice, approvals_given, counted, voice_of
 from approvals.quota import refuse_spent
 from approvals.verbs import DECIDE
+from approvals.writing import record_act
 from runtime.access.authorize import authorize
 from runtime.actions.acting import Act, insist
 from runtime.actions.base import check_reason, frame
@@ -104,17 +105,8 @@ def _heard(
     """Keep a voice; others have to agree before anything happens."""
     unit.tx.send("approval_heard", (asked.id, asked.revision))
     answer = _answer(unit, asked, "approve", voices, replayed=False)
-    audit.record(
-        unit.tx,
-        actor=actor,
-        verb=DECIDE,
-        subject_kind="approval",
-        subject_id=asked.id,
-        run_id=asked.run_id,
-        result="heard",
-        reason=comment,
-        details={**details, "approvals": answer["approvals"], "quorum": asked.quorum},
-    )
+    told = {**details, "approvals": answer["approvals"], "quorum": asked.quorum}
+    record_act(unit.tx, actor, DECIDE, asked, result="heard", reason=comment, details=told)
     return answer
 
 
@@ -147,17 +139,7 @@ def _settle(
         pass_decision(act, step, granted=granted, payload=payload)
         act.close()
     answer = _answer(unit, asked, decision, voices, replayed=False)
-    audit.record(
-        tx,
-        actor=actor,
-        verb=DECIDE,
-        subject_kind="approval",
-        subject_id=asked.id,
-        run_id=asked.run_id,
-        result=state,
-        reason=comment,
-        details=details,
-    )
+    record_act(tx, actor, DECIDE, asked, result=state, reason=comment, details=details)
     return {**answer, "start_by": moved[1]}
 
 

@@ -16,11 +16,10 @@ from approvals.groups import in_words
 from approvals.people import ADMIN, Standing, deciding_role, may_decide, member_named, role_of, voice_of
 from approvals.quota import refuse_full
 from approvals.verbs import DECIDE
-from approvals.writing import assign, note, tell
+from approvals.writing import assign, note, record_act, tell
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied
 from runtime.machine.frame import Frame
@@ -58,16 +57,7 @@ def handle(
             told = do(unit, asked)
             note(unit.tx, asked.id, act, actor.label, reason, told or None)
             answer = standing(asked)
-            audit.record(
-                unit.tx,
-                actor=actor,
-                verb=verb,
-                subject_kind="approval",
-                subject_id=asked.id,
-                run_id=asked.run_id,
-                reason=reason,
-                details=told or None,
-            )
+            record_act(unit.tx, actor, verb, asked, reason=reason, details=told or None)
             return answer
 
     try:

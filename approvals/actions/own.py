@@ -23,13 +23,12 @@ from approvals.policies import under_policy
 from approvals.rendering import Call, Rendered, evidence_of
 from approvals.terms import EXPIRES_SECONDS, START_SECONDS, Terms
 from approvals.verbs import ASK
-from approvals.writing import About, note, write_request
+from approvals.writing import About, note, record_act, write_request
 from runtime.access.authorize import authorize
 from runtime.access.roles import ROLES
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
 from runtime.actions.references import keep_references
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import BadInput, NotFound, PermissionDenied, QuarterdeckError, RequestKeyConflict
@@ -122,16 +121,8 @@ def _ask(unit: Frame, actor: Actor, key: str, rendered: Rendered, terms: Terms, 
         return _replayed(unit, row[0], rendered, said)
     asked = lock_request(unit, request_id)
     note(tx, request_id, ASKED, actor.label, details=said)
-    audit.record(
-        tx,
-        actor=actor,
-        verb=ASK,
-        subject_kind="approval",
-        subject_id=request_id,
-        result="asked",
-        reason=rendered.goal,
-        details={"tool": rendered.calls[0].tool, "key": key, "action_hash": bytes(asked.action_sha256).hex()},
-    )
+    details = {"tool": rendered.calls[0].tool, "key": key, "action_hash": bytes(asked.action_sha256).hex()}
+    record_act(tx, actor, ASK, asked, result="asked", reason=rendered.goal, details=details)
     return told(asked, replayed=False)
 
 

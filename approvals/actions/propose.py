@@ -25,12 +25,11 @@ from approvals.policies import under_policy
 from approvals.rendering import Call, Rendered
 from approvals.terms import Terms
 from approvals.verbs import DECIDE
-from approvals.writing import About, note, write_request
+from approvals.writing import About, note, record_act, write_request
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist, refuse_stopping
 from runtime.actions.base import check_reason, frame
 from runtime.graph.plan import Plan
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError, SchemaMismatch
@@ -87,21 +86,9 @@ def _propose(
         told = {"supersedes": str(asked.id), "superseded_by": str(new_id)}
         note(tx, new_id, "propose", actor.label, comment, told)
         fresh = lock_request(unit, new_id)
-        audit.record(
-            tx,
-            actor=actor,
-            verb="approval.propose",
-            subject_kind="approval",
-            subject_id=new_id,
-            run_id=asked.run_id,
-            result="human_edited",
-            reason=comment,
-            details={
-                **told,
-                "action_hash_before": bytes(asked.action_sha256).hex(),
-                "action_hash": bytes(fresh.action_sha256).hex(),
-            },
-        )
+        hashes = {"action_hash_before": bytes(asked.action_sha256), "action_hash": bytes(fresh.action_sha256)}
+        details = {**told, **{name: value.hex() for name, value in hashes.items()}}
+        record_act(tx, actor, "approval.propose", fresh, result="human_edited", reason=comment, details=details)
         return {**standing(fresh), "supersedes": str(asked.id)}
 
 

@@ -11,11 +11,10 @@ from approvals.asked import Asked, lock_request
 from approvals.errors import NotUsable
 from approvals.people import may_decide, role_of
 from approvals.verbs import DECIDE
-from approvals.writing import note
+from approvals.writing import note, record_act
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import Conflict, PermissionDenied
 
@@ -41,15 +40,7 @@ def revoke_grant(
             unit.tx.send("approval_close", {**closing, "ids": [asked.id]})
             asked.state = "revoked"
             note(unit.tx, asked.id, "revoke", actor.label, text)
-            audit.record(
-                unit.tx,
-                actor=actor,
-                verb="approval.revoke",
-                subject_kind="approval",
-                subject_id=asked.id,
-                run_id=asked.run_id,
-                reason=text,
-            )
+            record_act(unit.tx, actor, "approval.revoke", asked, reason=text)
             return standing(asked)
 
     try:

@@ -24,11 +24,10 @@ from approvals.policy import DEFAULT, facts_of
 from approvals.records import REPORTS
 from approvals.terms import meets
 from approvals.verbs import ASK
-from approvals.writing import TARGET_CHANGED, note, target_changed
+from approvals.writing import TARGET_CHANGED, note, record_act, target_changed
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import canonical_bytes, digest
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError
@@ -109,7 +108,7 @@ def _use(actor: Actor, request_id: uuid.UUID, quoted: _Quoted) -> dict[str, Any]
         tx.send("approval_used_up", ([asked.id],))
         note(tx, asked.id, "use", actor.label, "", {"use_id": str(use_id), "use_key": quoted.use_key})
         details = {"use_id": str(use_id), "action_hash": quoted.action_sha256.hex(), "tool": action["tool"]}
-        _record(tx, actor, asked, "approval.use", "used", details)
+        record_act(tx, actor, "approval.use", asked, result="used", details=details)
         asked.state = "consumed"
         (action,) = tx.dicts("approval_actions", (asked.id,))
         return _told(asked, action, replayed=False)
@@ -209,14 +208,8 @@ def _report(actor: Actor, request_id: uuid.UUID, said: dict[str, Any]) -> dict[s
             if reports and reports[-1]["outcome"] != "unknown":
                 raise NotUsable(f"{reports[-1]['outcome']!r} was reported before.", **asked.there())
             note(unit.tx, asked.id, "report", actor.label, said["detail"], said)
-            _record(unit.tx, actor, asked, "approval.report", said["outcome"], said)
+            record_act(unit.tx, actor, "approval.report", asked, result=said["outcome"], details=said)
         return {"approval_id": str(asked.id), "state": asked.state, "outcome": said["outcome"], "replayed": replayed}
-
-
-def _record(tx: Tx, actor: Actor, asked: Asked, verb: str, result: str, details: dict[str, Any]) -> None:
-    audit.record(
-        tx, actor=actor, verb=verb, subject_kind="approval", subject_id=asked.id, result=result, details=details
-    )
 
 
 __all__ = ["report_outcome", "use_grant"]

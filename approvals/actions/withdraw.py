@@ -10,11 +10,10 @@ from approvals.actions.own import lock_own, told
 from approvals.asked import refuse_closed, refuse_other_version
 from approvals.law import WITHDRAWN
 from approvals.verbs import ASK
-from approvals.writing import note
+from approvals.writing import note, record_act
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
-from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import Conflict, PermissionDenied
 
@@ -45,10 +44,7 @@ def withdraw_own(*, actor: Actor, request_id: uuid.UUID, version: int, reason: s
             asked.state = CANCELLED
             note(unit.tx, asked.id, "withdraw", actor.label, text)
             details = {"version": version, "action_hash": bytes(asked.action_sha256).hex()}
-            audit.record(
-                unit.tx, actor=actor, verb=VERB, subject_kind="approval", subject_id=asked.id, result=CANCELLED,
-                reason=text, details=details,
-            )  # fmt: skip
+            record_act(unit.tx, actor, VERB, asked, result=CANCELLED, reason=text, details=details)
             return told(asked, replayed=False)
 
     try:
