@@ -74,8 +74,8 @@ def test_trying_shows_the_past_and_writes_nothing(office, admin):
 @pytest.mark.parametrize(
     ("rules", "told"),
     [
-        ("[", "Invalid"),
-        ('[{"name": "a", "name": "b"}]', ""),
+        ("[", "expected a value at line 1, column 2"),
+        ('[{"name": "a", "name": "b"}]', "the key is given twice (line 1, column 16)"),
         (json.dumps([{"name": "a", "when": "nothing.there", "decide": "allow"}]), "/rules/0/when"),
         (json.dumps([{"name": "a", "when": "true", "decide": "perhaps"}]), "/rules/0/decide"),
     ],
@@ -84,7 +84,7 @@ def test_trying_shows_the_past_and_writes_nothing(office, admin):
 def test_what_cannot_be_used_says_where_and_is_kept_in_the_form(office, admin, rules, told):
     for act in ("try", "propose"):
         page = admin.post("/policy/", {"rules": rules, "note": "x", act: "1"}, 400).content.decode()
-        assert told in page or told == "Invalid"
+        assert told in page
         assert 'name="rules"' in page
     propose(admin, RULES, note="", status=400)
     assert states(office) == []
