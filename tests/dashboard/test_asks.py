@@ -73,7 +73,7 @@ def test_the_page_of_a_closed_request_says_why(office, approver):
     office.decide(request)
     revoke_grant(actor=office.approver, request_id=request["id"], reason="wrong month")
     page = unescape(approver.get(f"/inbox/{request['id']}/"))
-    assert f"It is closed: Revoked, taken back by {office.approver.name}." in page
+    assert f"It is closed: revoked, taken back by {office.approver.name}." in page
 
 
 def test_a_change_is_proposed_and_shown_beside_the_one_before(office, approver):
