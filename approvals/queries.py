@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from approvals.addresses import shown_url
+from approvals.askable import left_to, rule_warnings
 from approvals.asked import Asked
 from approvals.diff import changes
 from approvals.law import RISKS, STATES
@@ -166,7 +167,8 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     arguments_hash, contract_hash, operation_id, consumed_at}], decisions [{decision, actor, version, comment, at,
     output_kind}], start_by, start_within_seconds, target_version, comment, now, approvals, notes [{kind, actor, text,
     details, at}], deciders [{actor, role}], proposals [{id, version, state, editor}], supersedes, superseded_by,
-    blocked (the code of why this actor may not decide), revision (how often people changed it), redacted}. ``changes``
+    blocked (the code of why this actor may not decide), waits_for (``askable.LEFT_TO``: who could decide it today; None
+    once it is closed), revision (how often people changed it), redacted}. ``changes``
     is what it changes of the proposal before (``changes_cut``: and more), ``shown`` exactly what ``payload_hash`` is
     the hash of; both need
     ``payload.read``. Raises NotFound. Verb ``approval.read``.
@@ -181,6 +183,7 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
         deciders = deciders_of(tx, row["role"]) if may(actor, v.MEMBER_READ) else []
         approved = approvals_given(tx, row["state"], row["role"], decisions)
         blocked = _why_not(tx, actor, row)
+        waits_for = left_to(tx, row, decisions, approved)
     shown = row.pop("shown")
     for name in ("tenant_id", "remind_at", "assignee_id", "assigned_by_id", "editor_id", "ladder"):
         row.pop(name)
@@ -191,7 +194,7 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     said = ("decision", "actor", "for_actor", "version", "comment", "at")
     row["decisions"] = [{**{name: one[name] for name in said}, "output_kind": HUMAN_DECISION} for one in decisions]
     answers = [one["answer"] for one in decisions if one["answer"] is not None]
-    row["approvals"] = approved
+    row["approvals"], row["waits_for"] = approved, waits_for
     row["notes"] = [_present_note(one) for one in notes]
     row["deciders"] = [{"actor": f"user:{name}", "role": its} for name, its in deciders]
     row["blocked"] = blocked
@@ -337,6 +340,15 @@ def roles_to_ask(*, actor: Actor, kind: str) -> list[str]:
         return sorted(role for role, somebody in roles_asked(tx, kind).items() if somebody)
 
 
+def warnings_of_rules(*, actor: Actor, rules: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return what proposing rules that were checked would warn of today: {where, detail, remediation}.
+
+    Verb ``approval.read``.
+    """
+    with reading(actor, READ) as tx:
+        return rule_warnings(tx, rules)
+
+
 __all__ = [
     "SORTS",
     "STATES",
@@ -350,4 +362,5 @@ __all__ = [
     "review_load",
     "roles_to_ask",
     "wait_state",
+    "warnings_of_rules",
 ]

@@ -54,6 +54,7 @@ def connect() -> None:
         seams.register_bench(name, _called("bench", name))
     seams.register_subject("policy", _called("actions.policies", "resume_policy"))
     seams.register_policy("approvals", "policy_in_force")
+    seams.register_workflow_critic("approvals", _called("askable", "workflow_warnings"))
     seams.register_subject("external", _called("actions.own", "resume_own"))
     seams.register_asker(_called("subjects", "ask_about"))
     seams.register_duty("approvals_idle", _called("duties", "close_idle"), _DUTY_SECONDS)

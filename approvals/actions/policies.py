@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from approvals.askable import rule_warnings
 from approvals.asked import lock_request, refuse_closed
 from approvals.errors import NotUsable
 from approvals.groups import check_groups
@@ -19,6 +20,7 @@ from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.base import check_reason, frame
+from runtime.graph.problems import warned
 from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.canonical import digest
@@ -36,8 +38,9 @@ def propose_policy(*, actor: Actor, rules: Any, note: str, policy_id: uuid.UUID 
 
     ``policy_id`` is the caller's own id of this proposal: sent again, it is answered as before. Returns {policy_id,
     version, sha256, state, approval_id, tried, replayed}: ``tried`` is what it would have said of the past, which is
-    what the approver is shown; and ``warning`` where there is no other admin. Raises BadInput naming the place,
-    Conflict when the id is that of another proposal, PermissionDenied. Verbs as for trying.
+    what the approver is shown; ``warnings`` (and ``warnings_left_out``), the rules that would find nobody to ask today,
+    or too few: {where, detail, remediation}; and ``warning`` where there is no other admin. Raises BadInput naming the
+    place, Conflict when the id is that of another proposal, PermissionDenied. Verbs as for trying.
     """
     _permit(actor)
     text, data = check_reason(note, required=True), check_rules(rules)
@@ -49,15 +52,17 @@ def _propose(actor: Actor, policy_id: uuid.UUID, data: bytes, text: str) -> dict
     with frame(actor) as unit:
         tx = unit.tx
         tx.send("policy_serial", (tx.tenant_id,))
-        check_groups(tx, orjson.loads(data))
+        rules = orjson.loads(data)
+        check_groups(tx, rules)
         answer = _proposed_before(tx, actor, policy_id, data, text)
         if answer is not None:
             found = tried(tx, compiled(answer["version"], data), MOST_TRIED)
         else:
             answer, found = _write(tx, actor, policy_id, data, text)
         others = tx.one("other_admins_count", (actor.user_id or 0,))
+        told = warned(rule_warnings(tx, rules))
     assert others is not None
-    return {**answer, "tried": found, **({} if others[0] else {"warning": NO_OTHER_ADMIN})}
+    return {**answer, "tried": found, **told, **({} if others[0] else {"warning": NO_OTHER_ADMIN})}
 
 
 def _proposed_before(tx: Tx, actor: Actor, policy_id: uuid.UUID, data: bytes, text: str) -> dict[str, Any] | None:
@@ -181,14 +186,16 @@ def _withdraw(actor: Actor, policy_id: uuid.UUID, text: str) -> dict[str, Any]:
 def try_policy(*, actor: Actor, rules: Any, limit: int = MOST_TRIED) -> dict[str, Any]:
     """Say what rules would have said of the newest ``limit`` requests' calls and as many that were sent unasked.
 
-    Writes nothing. Returns what ``approvals.trying.tried`` does. Raises BadInput naming the place, PermissionDenied.
-    Verbs ``policy.propose`` and ``payload.read``: a rule's answer tells of what it read.
+    Writes nothing. Returns what ``approvals.trying.tried`` does, and ``warnings`` as proposing does. Raises BadInput
+    naming the place, PermissionDenied. Verbs ``policy.propose`` and ``payload.read``: a rule's answer tells of what it
+    read.
     """
     _permit(actor)
     data = check_rules(rules)
     with tenant_tx(actor.tenant_id) as tx:
         check_groups(tx, rules)
-        return tried(tx, compiled(0, data), min(limit, MOST_TRIED))
+        found = tried(tx, compiled(0, data), min(limit, MOST_TRIED))
+        return {**found, **warned(rule_warnings(tx, rules))}
 
 
 def _permit(actor: Actor) -> None:

@@ -16,16 +16,15 @@ from approvals.actions.answer import answer_input
 from approvals.actions.bulk import decide_many
 from approvals.actions.comments import comment_request
 from approvals.actions.delegations import add_delegation, end_delegation
-from approvals.actions.policies import propose_policy, try_policy, withdraw_policy
 from approvals.actions.propose import propose_edit
 from approvals.actions.quota import set_review_limits
 from approvals.actions.revoke import revoke_grant
 from approvals.api import shapes
-from approvals.verbs import ANSWER, DECIDE, POLICY, READ
+from approvals.verbs import ANSWER, DECIDE, READ
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.api.base import Endpoint, describe
-from runtime.api.http import body_id, json_body, path_id
+from runtime.api.http import json_body, path_id
 from runtime.api.schemas import ID, many, shape
 from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
@@ -202,63 +201,3 @@ def _time(text: str, name: str) -> datetime:
         mend = "Write a time like 2026-12-24T18:00:00Z."
         raise BadInput("It is no RFC 3339 time with a zone.", where=f"/{name}", remediation=mend)
     return at
-
-
-class Policies(Endpoint):
-    """Rules that say which writing calls need people."""
-
-    @describe(
-        "List policies, the newest first",
-        tag="approvals",
-        name="list_policies",
-        answers={200: shape({"items": many(shapes.POLICY)})},
-    )
-    def get(self, request: Request) -> Response:
-        self.params.done()
-        return Response({"items": queries.list_policies(actor=self.actor)})
-
-    @describe(
-        "Propose a policy; another admin activates it by deciding its request",
-        tag="approvals",
-        name="propose_policy",
-        answers={201: shapes.PROPOSED_POLICY, 200: shapes.PROPOSED_POLICY},
-        body=shapes.POLICY_BODY,
-    )
-    def post(self, request: Request) -> Response:
-        authorize(self.actor, POLICY)
-        value = json_body(request, _body("POLICY_BODY"))
-        if "policy_id" in value:
-            value["policy_id"] = body_id(value["policy_id"], "/policy_id")
-        answer = propose_policy(actor=self.actor, **value)
-        return Response(answer, status=200 if answer["replayed"] else 201)
-
-
-class WithdrawPolicy(Endpoint):
-    """Taking a proposed policy back."""
-
-    @describe(
-        "Withdraw a proposed policy; its request is cancelled",
-        tag="approvals",
-        name="withdraw_policy",
-        answers={200: shapes.WITHDRAWN},
-        body=shapes.REVOKE_BODY,
-    )
-    def post(self, request: Request, policy_id: str) -> Response:
-        authorize(self.actor, POLICY)
-        wanted = path_id(policy_id, "policy")
-        return Response(withdraw_policy(actor=self.actor, policy_id=wanted, **json_body(request, _body("REVOKE_BODY"))))
-
-
-class TryPolicy(Endpoint):
-    """What rules would have said of the past."""
-
-    @describe(
-        "Try rules on the newest requests; nothing is written",
-        tag="approvals",
-        name="try_policy",
-        answers={200: shapes.TRIED},
-        body=shapes.TRY_BODY,
-    )
-    def post(self, request: Request) -> Response:
-        authorize(self.actor, POLICY)
-        return Response(try_policy(actor=self.actor, **json_body(request, _body("TRY_BODY"))))

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from approvals.actions.decide import DECISIONS
 from approvals.actions.own import MAX_KEY, MAX_TITLE
-from approvals.law import EVENTS, HOOK_FORMATS, ON_TIMEOUT, POLICY_STATES, RISKS, RUN_EVENTS, SEPARATIONS, STATES
-from approvals.policy import RULES_SCHEMA
+from approvals.askable import LEFT_TO
+from approvals.law import EVENTS, HOOK_FORMATS, ON_TIMEOUT, RISKS, RUN_EVENTS, SEPARATIONS, STATES
 from approvals.records import REPORTS
-from approvals.trying import COUNTS, DIFFERENCES
 from runtime.access.roles import ROLES
 from runtime.api.schemas import ANY, COUNT, ID, SHA256, TEXT, TIME, many, maybe, shape
 from runtime.kernel.errors import STRUCTURED
 
 _VERSION = {"type": "integer", "minimum": 1, "maximum": 32767, "description": "The version you were shown."}
 _HASH = {**SHA256, "description": "The hash of what you were shown."}
-_REASON = {"type": "string", "maxLength": 2000, "description": "Kept in the audit."}
+REASON = {"type": "string", "maxLength": 2000, "description": "Kept in the audit."}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 150, "description": "A member's user name."}
 _SECONDS = {"type": "number", "exclusiveMinimum": 0, "maximum": 7_776_000}
 DECIDE_BODY = shape(
     {"decision": {"enum": list(DECISIONS)}, "version": _VERSION, "payload_hash": _HASH},
-    {"comment": _REASON},
+    {"comment": REASON},
     closed=True,
 )
 PROPOSE_BODY = shape(
@@ -27,23 +26,23 @@ PROPOSE_BODY = shape(
         "arguments": {**ANY, "description": "What the call sends instead."},
         "version": _VERSION,
         "payload_hash": _HASH,
-        "comment": _REASON,
+        "comment": REASON,
     },
     {"node": {**TEXT, "description": "Which call, where the request permits several."}},
     closed=True,
 )
 CLAIM_BODY = shape({}, {"version": _VERSION}, closed=True)
-WITHDRAW_BODY = shape({"version": _VERSION}, {"reason": _REASON}, closed=True)
-REASON_BODY = shape({}, {"reason": _REASON}, closed=True)
-REVOKE_BODY = shape({"reason": _REASON}, closed=True)
-DELEGATE_BODY = shape({"to": _NAME, "reason": _REASON}, {"version": _VERSION}, closed=True)
+WITHDRAW_BODY = shape({"version": _VERSION}, {"reason": REASON}, closed=True)
+REASON_BODY = shape({}, {"reason": REASON}, closed=True)
+REVOKE_BODY = shape({"reason": REASON}, closed=True)
+DELEGATE_BODY = shape({"to": _NAME, "reason": REASON}, {"version": _VERSION}, closed=True)
 EXTEND_BODY = shape(
-    {"seconds": {**_SECONDS, "description": "Until when, from now."}, "reason": _REASON},
+    {"seconds": {**_SECONDS, "description": "Until when, from now."}, "reason": REASON},
     {"version": _VERSION},
     closed=True,
 )
 ESCALATE_BODY = shape(
-    {"reason": _REASON},
+    {"reason": REASON},
     {
         "role": {**_NAME, "description": "A role, group:NAME or manager; by default the next of its ladder."},
         "version": _VERSION,
@@ -53,7 +52,7 @@ ESCALATE_BODY = shape(
 _REFERENCE = {"artifact_id": ID, "sha256": SHA256}
 _FILE = {"type": "string", "maxLength": 200}
 COMMENT_BODY = shape(
-    {"text": {**_REASON, "minLength": 1}},
+    {"text": {**REASON, "minLength": 1}},
     {
         "attachments": {
             "type": "array",
@@ -81,17 +80,17 @@ BULK_BODY = shape(
             "items": shape({"id": ID, "version": _VERSION, "payload_hash": _HASH}, closed=True),
         },
     },
-    {"comment": _REASON, "confirm": {**TEXT, "description": "What is asked for above low risk: `approve N`."}},
+    {"comment": REASON, "confirm": {**TEXT, "description": "What is asked for above low risk: `approve N`."}},
     closed=True,
 )
 DELEGATION_BODY = shape(
-    {"to": _NAME, "ends_at": TIME, "reason": _REASON},
+    {"to": _NAME, "ends_at": TIME, "reason": REASON},
     {"starts_at": TIME, "from": {**_NAME, "description": "In whose place; by an admin only. By default your own."}},
     closed=True,
 )
 INPUT_BODY = shape(
     {"value": {**ANY, "description": "The answer; it fits the form that the request shows."}},
-    {"version": _VERSION, "payload_hash": _HASH, "comment": _REASON},
+    {"version": _VERSION, "payload_hash": _HASH, "comment": REASON},
     closed=True,
 )
 FLAG = {"type": "boolean"}
@@ -172,6 +171,10 @@ WHOLE = shape(
         "superseded_by": maybe(ID),
         "assigned_by": maybe(TEXT),
         "blocked": maybe({**TEXT, "description": "The code of why you may not decide it."}),
+        "waits_for": {
+            "enum": [*LEFT_TO, None],
+            "description": "Who could decide it today: somebody it asks, only admins, or too few people; null: closed.",
+        },
         "revision": {**COUNT, "description": "How often people changed it: claims, hand-overs, more time, voices."},
         "start_by": maybe(TIME),
         "target_version": maybe(TEXT),
@@ -253,7 +256,7 @@ OWN_BODY = shape(
         "title": {"type": "string", "minLength": 1, "maxLength": MAX_TITLE},
     },
     {
-        "goal": {**_REASON, "description": "Why; people are shown it."},
+        "goal": {**REASON, "description": "Why; people are shown it."},
         "role": {"enum": sorted(ROLES), "default": "approver", "description": "Who decides."},
         "quorum": {"type": "integer", "minimum": 1, "maximum": 20, "default": 1},
         "risk": {"enum": list(RISKS), "description": "At least this."},
@@ -279,7 +282,7 @@ CONSUME_BODY = shape(
     },
     closed=True,
 )
-OUTCOME_BODY = shape({"outcome": {"enum": list(REPORTS)}}, {"detail": _REASON}, closed=True)
+OUTCOME_BODY = shape({"outcome": {"enum": list(REPORTS)}}, {"detail": REASON}, closed=True)
 _OWN = {**STANDING["properties"], "action_hash": SHA256, "replayed": FLAG}
 _OWN.pop("supersedes")
 OWN_STANDING = shape(_OWN)
@@ -356,45 +359,3 @@ REVIEW_BODY = shape(
 )
 REVIEW = shape({"most_held": maybe(COUNT), "most_decided": maybe(COUNT)}, {"set_by": TEXT, "set_at": TIME})
 REVIEW_LOAD = shape({"most_held": maybe(COUNT), "most_decided": maybe(COUNT), "held": COUNT, "decided": COUNT})
-_RULES = {**RULES_SCHEMA, "description": "Rules in CEL, read from the top; the first that holds decides, none: denied."}
-_DECIDE = {"enum": ["allow", "approval", "deny"]}
-TRY_BODY = shape({"rules": _RULES}, {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}, closed=True)
-POLICY_BODY = shape(
-    {"rules": _RULES, "note": _REASON},
-    {"policy_id": {**ID, "description": "Your own id of this proposal; sent again, it is answered as before."}},
-    closed=True,
-)
-_PAST = shape(
-    {
-        "kind": {"enum": ["request", "sent"]},
-        "id": {**ID, "description": "Of the request, or of the operation that was sent unasked."},
-        "decide": _DECIDE,
-        "rule": maybe(TEXT),
-        "reason": TEXT,
-        "differs": {"enum": [*DIFFERENCES, ""], "description": "How the rules differ from what happened."},
-        **dict.fromkeys(("state", "tool", "workflow", "node", "requester"), TEXT),
-        "at": TIME,
-    }
-)
-TRIED = shape({**dict.fromkeys(COUNTS, COUNT), "items": many(_PAST)})
-PROPOSED_POLICY = shape(
-    {"policy_id": ID, "version": COUNT, "sha256": SHA256, "state": TEXT, "approval_id": ID, "tried": TRIED}
-    | {"replayed": FLAG},
-    {"warning": {**TEXT, "description": "There is no other admin who could activate it."}},
-)
-WITHDRAWN = shape({"policy_id": ID, "version": COUNT, "state": TEXT, "approval_id": ID})
-POLICY = shape(
-    {
-        "policy_id": ID,
-        "version": COUNT,
-        "rules": ANY,
-        "sha256": SHA256,
-        "note": TEXT,
-        "state": {"enum": list(POLICY_STATES)},
-        "approval_id": maybe(ID),
-        "created_by": TEXT,
-        "created_at": TIME,
-        "activated_at": maybe(TIME),
-        "ended_at": maybe(TIME),
-    }
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, groups, hooks, own, past, statistics, views
+from approvals.api import acts, groups, hooks, own, past, policies, statistics, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
@@ -34,9 +34,9 @@ urlpatterns = [
     path("approvals/<str:approval_id>/revoke/", acts.Revoke.as_view()),
     path("approvals/<str:approval_id>/comments/", acts.Comments.as_view()),
     path("steps/<str:step_id>/input/", acts.Input.as_view()),
-    path("policies/", acts.Policies.as_view()),
-    path("policies/try/", acts.TryPolicy.as_view()),
-    path("policies/<str:policy_id>/withdraw/", acts.WithdrawPolicy.as_view()),
+    path("policies/", policies.Policies.as_view()),
+    path("policies/try/", policies.Try.as_view()),
+    path("policies/<str:policy_id>/withdraw/", policies.Withdraw.as_view()),
     path("delegations/", acts.Delegations.as_view()),
     path("delegations/<str:delegation_id>/end/", acts.EndDelegation.as_view()),
 ]

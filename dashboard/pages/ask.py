@@ -173,6 +173,7 @@ def _show(
         "raw": shown,
         "approve_word": _approve_word(shown),
         "may_not": asks.why_not(found),
+        "left_to": asks.left_to(found),
         "acts": _acts(actor, found),
         "policy": rules.of_request(shown),
         "about_policy": found["subject_kind"] == "policy",

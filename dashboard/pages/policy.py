@@ -12,17 +12,18 @@ from django.utils.translation import gettext as _
 
 from approvals.actions.decide import decide_request
 from approvals.actions.policies import propose_policy, try_policy, withdraw_policy
-from approvals.queries import get_request, list_policies
+from approvals.queries import get_request, list_policies, warnings_of_rules
 from approvals.settings import KEY
 from approvals.verbs import POLICY
 from dashboard.forms.asks import pretty
 from dashboard.forms.decide import DecisionForm
 from dashboard.forms.policy import PolicyForm
 from dashboard.pages.console import moment, page, show
-from dashboard.presenters import asks
+from dashboard.presenters import asks, unasked
 from dashboard.presenters import policy as words
 from runtime.access.authorize import may
 from runtime.access.verbs import LIMIT_READ
+from runtime.graph.problems import warned
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied, QuarterdeckError
 from runtime.queries.settings import list_settings
@@ -151,7 +152,8 @@ def _show(request: HttpRequest, actor: Actor, said: _Said, number: int | None = 
         "facts": words.FACTS.items(),
         "default": _default(actor),
         "problem": said.problem,
-        "tried": said.tried and _tried(said.tried),
+        "tried": said.tried and _tried(said.tried, said.form),
+        "unasked": _unasked(actor, one),
         **_asked(actor, one, said),
     }
     return show(request, "pages/policy.html", context, status=said.status)
@@ -165,8 +167,18 @@ def _default(actor: Actor) -> dict[str, Any]:
     return {**said, "text": words.DEFAULTS[said["value"]]}
 
 
-def _tried(found: dict[str, Any]) -> dict[str, Any]:
+def _unasked(actor: Actor, one: dict[str, Any] | None) -> dict[str, Any]:
+    """Return whom a version that judges, or waits to, would ask in vain today."""
+    if one is None or one["state"] not in ("active", "proposed"):
+        return {}
+    found = warned(warnings_of_rules(actor=actor, rules=one["rules"]))
+    return unasked.rows(found, [rule["name"] for rule in one["rules"]])
+
+
+def _tried(found: dict[str, Any], form: PolicyForm | None) -> dict[str, Any]:
+    rules = form.cleaned_data["rules"] if form else []
     return {
+        "unasked": unasked.rows(found, [rule["name"] for rule in rules]),
         "counts": words.counts_of(found),
         "differences": words.differences_of(found),
         "items": words.items_of(found),

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from dashboard.forms.start import StartForm, example_of
 from dashboard.pages.console import page, show
-from dashboard.presenters import states
+from dashboard.presenters import states, unasked
 from runtime.access import verbs as v
 from runtime.access.authorize import authorize, may, may_each
 from runtime.actions.submit import SubmitRequest, submit_task
@@ -58,9 +58,12 @@ def workflow(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else versions.items[0]["version"]
     found = read_version(actor=actor, name=name, number=number)
     use = use_of_workflows(actor=actor) if may(actor, v.RUN_READ) else {}
-    spec = found["spec"]
+    spec, newest = found["spec"], versions.items[0]["version"]
+    # An older version is not what the next task runs: what it would ask is nobody's concern any more.
+    warned = found if number >= newest else {"warnings": []}
     context = {
         "crumbs": [(_("Workflows"), reverse("workflows")), (name, None)],
+        "unasked": unasked.rows(warned, [node.get("title") or node["id"] for node in spec["nodes"]]),
         "versions": [{**one, "use": _use(use, name, one["version"])} for one in versions.items],
         "page": versions,
         "one": found,
@@ -68,7 +71,7 @@ def workflow(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
         "nodes": _nodes(spec),
         "use": _use(use, name),
         "recovery": recovery_points(actor=actor, workflow=name) if may(actor, v.RUN_READ) else None,
-        "newest": versions.items[0]["version"],
+        "newest": newest,
         "may_start": may(actor, v.TASK_SUBMIT, found["workflow_id"]),
     }
     return show(request, "pages/workflow.html", context)

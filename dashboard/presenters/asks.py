@@ -168,6 +168,25 @@ def panel(found: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+# By whom a pending request is left to, where that is nobody it asks.
+_LEFT_TO = {
+    "admins": (
+        gettext_lazy("Today only an administrator can decide it."),
+        gettext_lazy("Of those it asks nobody may decide it now, or all have spoken."),
+    ),
+    "too_few": (
+        gettext_lazy("Today too few people can decide it."),
+        gettext_lazy("Give somebody the role or put them into the group it asks, or make them an administrator."),
+    ),
+}
+
+
+def left_to(found: dict[str, Any]) -> dict[str, Any] | None:
+    """Return {title, text} where nobody but an admin, or too few people, could decide a pending request today."""
+    said = _LEFT_TO.get(found["waits_for"])
+    return {"title": said[0], "text": said[1]} if said else None
+
+
 def why_not(found: dict[str, Any]) -> str:
     """Return why this reader cannot decide, an empty text when they can."""
     if found["state"] != "pending":

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.actions.outcomes import VERDICTS
 from runtime.actions.submit import MAX_BULK
 from runtime.actions.terms import TERMS
-from runtime.api import part_schemas
+from runtime.api import part_schemas, workflow_schemas
 from runtime.kernel.classes import PRIORITY_CLASSES
 from runtime.kernel.schemas import Compiled, compile_schema
 from runtime.models.effects import OPERATION_STATUSES
@@ -339,10 +339,7 @@ def components() -> dict[str, Any]:
             }
         ),
         "SearchHits": shape({"items": many(shape({"kind": TEXT, "id": ID, "label": TEXT}))}),
-        "WorkflowVersion": shape(
-            {"workflow_version_id": ID, "name": TEXT, "version": COUNT, "spec_sha256": SHA256},
-            {"created": FLAG, "created_by": TEXT, "created_at": TIME, "spec": OBJECT},
-        ),
+        **workflow_schemas.ANSWERS,
         "Workflow": shape({"id": ID, "name": TEXT, "description": TEXT, "newest": maybe(COUNT), "versions": COUNT}),
         "Tool": shape({"name": TEXT, "version": COUNT}, {"contract": OBJECT, "created": FLAG}),
         **part_schemas.ANSWERS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -39,6 +39,15 @@ class Problems:
             extra["cycles"] = self.cycles
         more = f" (and {self.total - 1} more)" if self.total > 1 else ""
         raise InvalidWorkflow(first["detail"] + more, where=first["where"], remediation=first["remediation"], **extra)
+
+
+def warned(found: Sequence[dict[str, str]]) -> dict[str, Any]:
+    """Return the members by which an answer warns: ``warnings``, at most as many as mistakes, and how many more.
+
+    Each is {where, detail, remediation}, as a mistake is; nothing is refused for one.
+    """
+    more = len(found) - MAX_PROBLEMS
+    return {"warnings": list(found[:MAX_PROBLEMS]), **({"warnings_left_out": more} if more > 0 else {})}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

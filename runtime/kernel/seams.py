@@ -6,7 +6,7 @@ Nothing here knows who registers: the runtime asks the registry, the registry as
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -142,6 +142,8 @@ CaseListener = Callable[[Any, Sequence[CaseNeed]], None]
 EndListener = Callable[[Any, Sequence[Any]], None]
 # Hears which calls were sent under which answers, in the transaction that commits them to be sent.
 SendListener = Callable[[Any, Sequence[tuple[Any, GateAnswer]]], None]
+# Looks at a checked workflow for what is no mistake and worth telling: {where, detail, remediation}, as mistakes are.
+WorkflowCritic = Callable[[Any, Mapping[str, Any]], Sequence[dict[str, str]]]
 # Makes a message of the outbox into what is sent, when it is sent; None: it is no longer worth sending.
 Composer = Callable[[Any, dict[str, Any]], Any]
 # Names where a message goes, by its payload; None: it is a mail. One that fails holds up the messages for it alone.
@@ -163,6 +165,7 @@ _acts: set[str] = set()
 _settings: dict[str, Setting] = {}
 _benches: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _policies: dict[str, str] = {}
+_workflow_critics: dict[str, WorkflowCritic] = {}
 _asker: Callable[..., Any] | None = None
 
 
@@ -309,6 +312,16 @@ def register_policy(name: str, query: str) -> None:
 def policies() -> dict[str, str]:
     """Return the registered policies: name → named query."""
     return dict(_policies)
+
+
+def register_workflow_critic(name: str, critic: WorkflowCritic) -> None:
+    """Look at workflows when they are registered, checked or read, beside what the runtime refuses (C5.3)."""
+    _workflow_critics[name] = critic
+
+
+def workflow_warnings(tx: Any, document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what every critic says of a checked workflow, in the tenant of the open transaction, as of now."""
+    return [one for critic in _workflow_critics.values() for one in critic(tx, document)]
 
 
 def register_subject(kind: str, resume: Callable[..., Any]) -> None:

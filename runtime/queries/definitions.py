@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.access import verbs as v
+from runtime.graph.problems import warned
+from runtime.kernel import seams
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import NotFound
 from runtime.queries.base import Page, content, cursor_of, hexed, position_of, reading
@@ -32,13 +34,17 @@ def list_versions(*, actor: Actor, name: str, cursor: str | None = None, limit: 
 
 
 def read_version(*, actor: Actor, name: str, number: int) -> dict[str, Any]:
-    """Return one version with its specification. Raises NotFound. Verb ``workflow.read``."""
+    """Return one version with its specification, and what its registration would warn of today under ``warnings``.
+
+    Raises NotFound. Verb ``workflow.read``.
+    """
     with reading(actor, v.WORKFLOW_READ) as tx:
         rows = tx.dicts("read_workflow_version", (name, number))
-    if not rows:
-        raise NotFound(f"There is no workflow {name!r} in version {number} in this tenant.")
-    row = rows[0]
-    row["spec"] = content(row["spec"])
+        if not rows:
+            raise NotFound(f"There is no workflow {name!r} in version {number} in this tenant.")
+        row = rows[0]
+        row["spec"] = content(row["spec"])
+        row |= warned(seams.workflow_warnings(tx, row["spec"]))
     return _rename(row)
 
 

@@ -54,10 +54,10 @@ class Workflows(Endpoint):
         return Response(queries.list_workflows(actor=self.actor, cursor=cursor, limit=limit).as_json())
 
     @describe(
-        "Register an immutable workflow version",
+        "Register an immutable workflow version; warns where it would ask people in vain",
         tag="workflows",
         name="register_workflow",
-        answers={201: ref("WorkflowVersion"), 200: ref("WorkflowVersion")},
+        answers={201: ref("WorkflowRegistered"), 200: ref("WorkflowRegistered")},
         body={"type": "object", "description": "A workflow in the format of workflows/schema/."},
     )
     def post(self, request: Request) -> Response:
@@ -87,7 +87,7 @@ class WorkflowVersions(Endpoint):
 class WorkflowVersion(Endpoint):
     """One version with its specification."""
 
-    @describe("Read a workflow version", tag="workflows", name="read_version", answers={200: ref("WorkflowVersion")})
+    @describe("Read a workflow version", tag="workflows", name="read_version", answers={200: ref("WorkflowRead")})
     def get(self, request: Request, name: str, number: str) -> Response:
         self.params.done()
         return Response(queries.read_version(actor=self.actor, name=_name(name), number=_number(number)))

@@ -17,6 +17,7 @@ from runtime.queries.recovery import DEFAULT_DAYS, MOST_DAYS, recovery_points
 class Command(Act):
     help = (
         "check: name every mistake of a workflow and write nothing. register: make it an immutable version. "
+        "Both warn where it would ask people who are not there. "
         "list: those that are registered. recovery: measure how much work lost workers cost, by workflow version."
     )
 
@@ -40,15 +41,7 @@ class Command(Act):
         actor = service_actor(options["tenant"])
         if options["act"] == "register":
             return workflows.register_workflow(actor=actor, raw=raw)
-        plan = workflows.check(actor=actor, raw=raw)
-        return {
-            "ok": True,
-            "name": plan.name,
-            "nodes": len(plan.nodes),
-            "edges": plan.n_edges,
-            "depth": plan.depth,
-            "tools": sorted(plan.tools),
-        }
+        return workflows.check(actor=actor, raw=raw)
 
     def _recovery(self, options: dict[str, Any]) -> None:
         days, actor = options["days"], service_actor(options["tenant"])

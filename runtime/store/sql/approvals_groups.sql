@@ -22,6 +22,41 @@ ORDER BY u.username LIMIT 100;
 -- name: group_names
 SELECT name FROM qd_approval_group WHERE removed_at IS NULL ORDER BY name;
 
+-- name: askable
+-- How many active members a request could ask, with what their role and they themselves carry: everybody by role (``asked``
+-- empty), and who is in a group or is a manager, of those that are named (``manager``: anybody's).
+WITH person AS (
+  SELECT m.user_id, m.role, m.extra_verbs FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+  WHERE m.ended_at IS NULL AND u.is_active)
+SELECT '' AS asked, role, extra_verbs, count(*) FROM person GROUP BY role, extra_verbs
+UNION ALL
+SELECT 'group:' || g.name, p.role, p.extra_verbs, count(*) FROM qd_approval_group g
+  JOIN qd_approval_group_member x ON x.group_id = g.id AND x.ended_at IS NULL
+  JOIN person p ON p.user_id = x.user_id
+WHERE g.removed_at IS NULL AND 'group:' || g.name = ANY(%(asked)s::text[]) GROUP BY g.name, p.role, p.extra_verbs
+UNION ALL
+SELECT a.asked, p.role, p.extra_verbs, count(DISTINCT p.user_id) FROM qd_approval_manager x
+  JOIN auth_user w ON w.id = x.user_id
+  JOIN unnest(%(asked)s::text[]) a(asked) ON a.asked IN ('manager', 'manager:' || w.username)
+  JOIN person p ON p.user_id = x.manager_id
+GROUP BY a.asked, p.role, p.extra_verbs;
+
+-- name: left_to_decide
+-- How many could still decide a request beside admins, and how many admins: without who asked for it or has spoken.
+SELECT count(*) FILTER (WHERE m.role <> 'admin'), count(*) FILTER (WHERE m.role = 'admin')
+FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+WHERE m.ended_at IS NULL AND u.is_active AND u.id <> ALL(%(spent)s::bigint[]) AND 'user:' || u.username <> %(requester)s
+  AND (m.role = ANY(%(roles)s::text[]) OR m.extra_verbs @> to_jsonb(%(verb)s::text))
+  AND (m.role = 'admin' OR CASE %(kind)s::text
+    WHEN 'role' THEN %(name)s::text IN ('', m.role)
+    WHEN 'group' THEN EXISTS (
+      SELECT FROM qd_approval_group_member x JOIN qd_approval_group g ON g.id = x.group_id
+      WHERE g.name = %(name)s AND g.removed_at IS NULL AND x.user_id = u.id AND x.ended_at IS NULL)
+    WHEN 'manager' THEN EXISTS (
+      SELECT FROM qd_approval_manager x JOIN auth_user w ON w.id = x.user_id
+      WHERE w.username = %(name)s AND x.manager_id = u.id)
+    ELSE false END);
+
 -- name: groups
 -- Groups with their members; one who left the tenant decides nothing and is still named, so that somebody sees it.
 SELECT g.name, g.created_by, g.created_at, array_remove(array_agg(u.username ORDER BY u.username), NULL) AS members
