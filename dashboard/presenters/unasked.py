@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from django.utils.functional import Promise
@@ -67,33 +68,34 @@ _SENTENCE = re.compile(r".+?[.?](?= [A-Z]|$)")
 
 
 def rows(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return what an answer warns of: {places: [{place, where, detail, remediation}], more}.
+    """Return what an answer warns of, place by place: {places: [{name, lines: [{where, detail, mend}]}], more}.
 
     ``names`` are those of what its pointers count: of a workflow's steps, of a policy's rules.
     """
-    items = [
-        {
-            "place": _place(one["where"], names),
-            "where": one["where"],
-            "detail": detail(one["detail"]),
-            "remediation": remediation(one["remediation"]),
-        }
-        for one in found["warnings"]
-    ]
-    return {"places": items, "more": found.get("warnings_left_out", 0)}
+    places: dict[int, list[dict[str, str]]] = {}
+    for one in found["warnings"]:
+        line = {"where": one["where"], "detail": detail(one["detail"]), "mend": remediation(one["remediation"])}
+        places.setdefault(int(one["where"].split("/")[2]), []).append(line)
+    told = [{"name": names[number], "lines": lines} for number, lines in places.items()]
+    return {"places": told, "more": found.get("warnings_left_out", 0)}
 
 
 def detail(text: str) -> str:
     """Return what is wrong; a sentence that is not known is shown as it was written."""
     for pattern, sentences in _DETAILS:
         if found := pattern.fullmatch(text):
-            return " ".join(str(one) % found.groupdict() for one in sentences)
+            return _joined(str(one) % found.groupdict() for one in sentences)
     return text
 
 
 def remediation(text: str) -> str:
     """Return what mends it, sentence by sentence."""
-    return " ".join(_mend(one.strip()) for one in _SENTENCE.findall(text))
+    return _joined(_mend(one.strip()) for one in _SENTENCE.findall(text))
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    # Chinese has no space between sentences.
+    return " ".join(sentences).replace("。 ", "。")
 
 
 def _mend(sentence: str) -> str:
@@ -101,8 +103,3 @@ def _mend(sentence: str) -> str:
         if found := pattern.fullmatch(sentence):
             return str(told) % found.groupdict()
     return sentence
-
-
-def _place(where: str, names: list[str]) -> str:
-    number = int(where.split("/")[2])
-    return names[number] if number < len(names) else str(number)

@@ -48,7 +48,7 @@ def test_the_workflows_page_shows_what_the_newest_version_would_ask_in_vain(offi
         "Did you mean approver?",
     ):
         assert text in page, text
-    assert '<b class="med">Pay out</b> There is no role' in page, "the step's title says where"
+    assert '<b class="med">Pay out</b><p>There is no role' in page, "the step's title says where"
     register(office)
     assert WORKFLOW not in admin.get("/workflows/people/")
     assert WORKFLOW not in admin.get("/workflows/people/?version=1"), "nobody starts an old version"
