@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from approvals.groups import MANAGER, asked_of_group, named
-from approvals.people import ADMIN, deciding_role, verb_for
+from approvals.people import ADMIN, deciding_role, still_decides, verb_for
 from approvals.verbs import DECIDE
 from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.graph.problems import nearest
@@ -155,13 +155,12 @@ def left_to(tx: Tx, asked: Mapping[str, Any], voices: Sequence[Mapping[str, Any]
     """Return who could decide a request today, one of ``LEFT_TO``; None where it waits no more.
 
     ``asked`` is its row, ``voices`` are those of people so far, of which ``approved`` count. Whoever it was handed over
-    to decides it alone. Nobody decides in a place lent to them who could not be named here: whoever lends it could.
+    to decides it alone. Stand-ins are not looked for: where one could decide, whoever they stand in for could.
     """
     if asked["state"] != "pending":
         return None
     verb, wanted = verb_for(asked["kind"]), asked["role"]
-    holder = asked["assignee_id"]
-    if holder is not None and deciding_role(tx, holder, verb) is not None:
+    if _held(tx, asked, verb):
         return "asked"
     spent = [one[name] for one in voices for name in ("user_id", "for_user_id") if one[name] is not None]
     if asked["separation"] == "two_people" and asked["editor_id"] is not None:
@@ -181,6 +180,14 @@ def left_to(tx: Tx, asked: Mapping[str, Any], voices: Sequence[Mapping[str, Any]
     if others + admins < max(1, asked["quorum"] - approved):
         return "too_few"
     return "asked" if others or wanted == ADMIN else "admins"
+
+
+def _held(tx: Tx, asked: Mapping[str, Any], verb: str) -> bool:
+    """Say whether somebody has it who may decide it, by their own right or by that of whoever handed it over."""
+    holder = asked["assignee_id"]
+    if holder is None or deciding_role(tx, holder, verb) is None:
+        return False
+    return any(still_decides(tx, one, asked["role"]) for one in (holder, asked["assigned_by_id"]))
 
 
 __all__ = ["LEFT_TO", "left_to", "rule_warnings", "workflow_warnings"]

@@ -172,7 +172,9 @@ def panel(found: dict[str, Any]) -> list[dict[str, Any]]:
 _LEFT_TO = {
     "admins": (
         gettext_lazy("Today only an administrator can decide it."),
-        gettext_lazy("Of those it asks nobody may decide it now, or all have spoken."),
+        gettext_lazy(
+            "Of those it asks nobody may decide it now, or all have spoken. Who stands in for an administrator may."
+        ),
     ),
     "too_few": (
         gettext_lazy("Today too few people can decide it."),

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from approvals.actions.groups import put_group
-from approvals.actions.handling import delegate_request
+from approvals.actions.handling import claim_request, delegate_request
 from approvals.askable import LEFT_TO
 from approvals.queries import get_request
 from runtime.actions.submit import SubmitRequest, submit_task
@@ -83,6 +83,19 @@ def test_one_who_has_it_decides_it_alone(office):
     delegate_request(actor=office.admin, request_id=request["id"], to=clerk.name, reason="theirs")
     assert left(office, request) == "asked"
     close(clerk)
+    assert left(office, request) == "admins"
+    mine = office.pending(office.ask(name="mine"))
+    claim_request(actor=office.approver, request_id=mine["id"])
+    assert left(office, mine) == "asked"
+
+
+def test_one_who_has_it_by_the_right_of_another_has_it_as_long_as_they_do(office):
+    clerk, giver = member(office.tenant, "approver"), member(office.tenant, "approver")
+    put_group(actor=office.admin, name="buyers", members=[giver.name])
+    request = office.pending(office.ask(role="group:buyers"))
+    delegate_request(actor=giver, request_id=request["id"], to=clerk.name, reason="away")
+    assert left(office, request) == "asked"
+    put_group(actor=office.admin, name="buyers", members=[])
     assert left(office, request) == "admins"
 
 
