@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from approvals.groups import MANAGER, asked_of_group, named
-from approvals.people import ADMIN, deciding_role, still_decides, verb_for
+from approvals.people import ADMIN, Standing, deciding_role, verb_for
 from approvals.verbs import DECIDE
 from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.graph.problems import nearest
@@ -187,7 +187,8 @@ def _held(tx: Tx, asked: Mapping[str, Any], verb: str) -> bool:
     holder = asked["assignee_id"]
     if holder is None or deciding_role(tx, holder, verb) is None:
         return False
-    return any(still_decides(tx, one, asked["role"]) for one in (holder, asked["assigned_by_id"]))
+    people = Standing(tx)
+    return any(people.decides(one, asked["role"]) for one in (holder, asked["assigned_by_id"]))
 
 
 __all__ = ["LEFT_TO", "left_to", "rule_warnings", "workflow_warnings"]

@@ -9,25 +9,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import orjson
 
-from approvals.gating import gated_by
+from approvals.gating import gated_by, was_asked
 from approvals.law import APPROVER_GONE, NOT_STARTED, REQUESTER_GONE
 from approvals.people import Requesters, Standing
 from approvals.policies import active_policy
 from approvals.policy import Policy, Verdict, facts_of
-from approvals.terms import meets
+from approvals.terms import Terms, in_time, meets
 from approvals.writing import TARGET_CHANGED, note, target_changed
 from runtime.kernel.seams import ALLOW, GateAnswer, order_words
 from runtime.store import locks
 from runtime.store.tx import Tx
 from runtime.worker.execute import Prepared
-
-# Approvals that were never asked because the branch was not taken, or because another branch of an OR join won.
-_NOT_ASKED = ("branch", "or_lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,7 @@ class Grant:
     prepared_sha256: bytes | None
     target: str | None
     target_version: str | None
+    decided_at: datetime | None
 
     def covers(self, item: Prepared) -> bool:
         """Say whether this is the very call that was approved, whatever else became of the grant.
@@ -126,20 +124,25 @@ def _judged(
             if undoes and (verdict.decide == "approval" or verdict.yields) and answer.verdict == "allow":
                 judged.append(_ordered(tx, item, verdict, answer, now))
             else:
-                judged.append(_under(verdict, using, answer))
+                judged.append(_under(verdict, using, answer, now))
     return judged
 
 
-def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer) -> GateAnswer:
+def _under(verdict: Verdict, using: Sequence[Grant], answer: GateAnswer, now: datetime) -> GateAnswer:
     if verdict.yields and (using or answer.verdict != "allow"):
         return answer
     if verdict.decide == "deny":
         return GateAnswer("deny", verdict.reason)
     if answer.verdict == "park":  # nobody is asked on behalf of who may not ask any more
         return answer
-    if verdict.decide == "approval" and not any(meets(grant, verdict.terms) for grant in using):
+    if verdict.decide == "approval" and not any(_enough(grant, verdict.terms, now) for grant in using):
         return GateAnswer("hold", f"Rule {verdict.rule!r} asks for people.")
     return answer
+
+
+def _enough(grant: Grant, wanted: Terms, now: datetime) -> bool:
+    """Say whether a grant stands under a rule of now; one that was used was begun in its time."""
+    return meets(grant, wanted) and (grant.used or in_time(grant.decided_at, wanted, now))
 
 
 def _ordered(tx: Tx, item: Prepared, verdict: Verdict, answer: GateAnswer, now: datetime) -> GateAnswer:
@@ -152,7 +155,7 @@ def _ordered(tx: Tx, item: Prepared, verdict: Verdict, answer: GateAnswer, now: 
     words, terms = order_words(tx, item.claimed.run_id, item.claimed.step_id), verdict.terms
     if words is None:
         return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people to undo this.")
-    if terms.start_within_s is not None and now > words.at + timedelta(seconds=terms.start_within_s):
+    if not in_time(words.at, terms, now):
         return GateAnswer("deny", f"Rule {verdict.rule!r} asks for people, and their order was not begun in time.")
     behind = set(words.approved_by) | ({words.asked_by} if terms.separation == "none" else set())
     people = Standing(tx)
@@ -266,7 +269,7 @@ def _workflow(
     wanted = []
     for name in approvals:
         status, cause, step_id = steps.get((item.claimed.run_id, name), ("", None, None))
-        if status == "skipped" and cause in _NOT_ASKED:
+        if not was_asked(status, cause):
             continue
         wanted.append((name, step_id))
     # Else each has to have granted it.

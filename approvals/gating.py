@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 
 from runtime.graph.plan import Plan
+from runtime.store import locks
 from runtime.store.tx import Tx
 from runtime.tools.registry import tool_of
 
@@ -18,6 +19,21 @@ Gates = Mapping[str, tuple[str, ...]]
 # By tenant and plan: both are immutable, and so are the tools a plan names by version.
 _known: dict[tuple[uuid.UUID | None, int], tuple[Plan, Gates]] = {}
 _MOST = 1024
+# Approvals that were never asked because the branch was not taken, or because another branch of an OR join won.
+_NOT_ASKED = ("branch", "or_lost")
+
+
+def was_asked(status: str, cause: str | None) -> bool:
+    """Say whether an approval whose step stands so was, or will be, asked; a person's skip takes it from no call."""
+    return status != "skipped" or cause not in _NOT_ASKED
+
+
+def asked_before(tx: Tx, plan: Plan, run_id: uuid.UUID, node: str) -> list[str]:
+    """Return the approvals that gate a node in a run, without those of branches that were not taken."""
+    names = gated_by(tx, plan).get(node, ())
+    rows = locks.step_rows(tx, {(run_id, name) for name in names}) if names else []
+    left_out = {row[2] for row in rows if not was_asked(row[6], row[7])}
+    return [name for name in names if name not in left_out]
 
 
 def gated_by(tx: Tx, plan: Plan) -> Gates:

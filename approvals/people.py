@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from approvals.verbs import ANSWER, DECIDE
 from runtime.access.authorize import may
 from runtime.access.identity import actor_in_tenant, role_in
 from runtime.access.roles import ROLES, effective, verbs_of_role
-from runtime.access.verbs import TASK_SUBMIT
+from runtime.access.verbs import RUN_CREATE, TASK_SUBMIT
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, NotAuthenticated, NotFound, PermissionDenied
 from runtime.queries.base import parsed
@@ -163,8 +163,11 @@ class Rights:
         self.tx, self.actor, self.role, self.people = tx, actor, role_of(actor), Standing(tx)
         self.verbs = {verb for verb in (DECIDE, ANSWER) if self.role is not None and may(actor, verb)}
 
-    def voice(self, asked: Question) -> Voice | None:
-        """Return in whose name the actor could speak on a request, None without a right of their own or lent."""
+    def voice(self, asked: Question, heard: Collection[int | None] = ()) -> Voice | None:
+        """Return in whose name the actor could speak on a request, None without a right of their own or lent.
+
+        ``heard`` are the people whose voices were given: of those who lent a right one who was not heard comes first.
+        """
         actor = self.actor
         if self.role is None or actor.user_id is None or verb_for(asked.kind) not in self.verbs:
             return None
@@ -174,7 +177,7 @@ class Rights:
             return Voice(actor.user_id, actor.label, asked.assigned_by_id, asked.assigned_by)
         lent = [one for one in self.lenders if self.people.decides(one[0], asked.role)]
         # Whoever asked for it lends nothing for it; somebody else may.
-        lent.sort(key=lambda one: asked.separation != "none" and one[1] == asked.requested_by)
+        lent.sort(key=lambda one: (asked.separation != "none" and one[1] == asked.requested_by, one[0] in heard))
         return Voice(actor.user_id, actor.label, *lent[0]) if lent else None
 
     def own_request(self, asked: Question, voice: Voice) -> bool:
@@ -223,14 +226,14 @@ def _not_asked_by(label: str) -> Q:
     return Q(separation="none") | ~Q(requested_by=label)
 
 
-def voice_of(tx: Tx, actor: Actor, asked: Asked) -> Voice:
-    """Return in whose name the actor may speak on a request.
+def voice_of(tx: Tx, actor: Actor, asked: Asked, heard: Collection[int | None] = ()) -> Voice:
+    """Return in whose name the actor may speak on a request; ``heard`` are the people who have spoken.
 
     Raises PermissionDenied without a right of their own or lent to them, HandedOver when it is somebody else's to
     decide, OwnRequest when they, or whom they stand in for, asked for it (separation of duties).
     """
     rights = Rights(tx, actor)
-    found = rights.voice(asked)
+    found = rights.voice(asked, heard)
     if found is None:
         raise PermissionDenied(
             f"{actor.label} may not decide this request: it is for {in_words(asked.role, ADMIN)}.",
@@ -245,6 +248,10 @@ def voice_of(tx: Tx, actor: Actor, asked: Asked) -> Voice:
     return found
 
 
+# An order to be permitted still: by which verb, of which workflow, by whom.
+_Order = tuple[str, uuid.UUID, str, int | None]
+
+
 class Requesters:
     """Who asked for the calls of some runs, and whether they still might; each is asked of once, when a call is near.
 
@@ -254,26 +261,29 @@ class Requesters:
 
     def __init__(self, tx: Tx, runs: Sequence[uuid.UUID]) -> None:
         self.tx, self.runs = tx, runs
-        self._gone: dict[tuple[str, uuid.UUID], bool] = {}
+        self._gone: dict[_Order, bool] = {}
 
     @cached_property
-    def _asked(self) -> dict[uuid.UUID, tuple[str, uuid.UUID, int | None]]:
+    def _asked(self) -> dict[uuid.UUID, list[_Order]]:
         rows = self.tx.rows("approval_requesters", (list(self.runs),)) if self.runs else []
-        return {row[0]: (row[1], row[2], row[3]) for row in rows}
+        return {row[0]: [(TASK_SUBMIT, row[1], row[2], row[3]), (RUN_CREATE, row[1], row[4], row[5])] for row in rows}
 
     def gone(self, run_id: uuid.UUID) -> str | None:
-        """Return the requester of a run who may submit its workflow no more; None where they may."""
-        label, workflow_id, user_id = self._asked.get(run_id, ("", run_id, None))
-        if user_id is None:
-            return None
-        if (label, workflow_id) not in self._gone:
-            self._gone[label, workflow_id] = not self._may_submit(user_id, workflow_id)
-        return label if self._gone[label, workflow_id] else None
+        """Return who asked for a run, its submitter or whoever had it run again, and may not any more; else None."""
+        return next((order[2] for order in self._asked.get(run_id, ()) if self._is_gone(order)), None)
 
-    def _may_submit(self, user_id: int, workflow_id: uuid.UUID) -> bool:
+    def _is_gone(self, order: _Order) -> bool:
+        verb, workflow_id, _label, user_id = order
+        if user_id is None:
+            return False
+        if order not in self._gone:
+            self._gone[order] = not self._may(user_id, verb, workflow_id)
+        return self._gone[order]
+
+    def _may(self, user_id: int, verb: str, workflow_id: uuid.UUID) -> bool:
         assert self.tx.tenant_id is not None
         try:
-            return may(actor_in_tenant(self.tx.tenant_id, user_id), TASK_SUBMIT, workflow_id)
+            return may(actor_in_tenant(self.tx.tenant_id, user_id), verb, workflow_id)
         except (NotAuthenticated, PermissionDenied):
             return False
 

@@ -30,10 +30,10 @@ def under_policy(
     if policy is None or policy.version == DEFAULT:
         # By default the request itself is what the tenant asks for.
         return terms
-    rules = []
+    rules, requester = [], rendered.submitted_by or rendered.requested_by
     for call in rendered.calls:
         facts = facts_of(
-            call.contract, call.arguments, requester=rendered.requested_by, workflow=workflow, node=call.node,
+            call.contract, call.arguments, requester=requester, workflow=workflow, node=call.node,
             business_key=call.business_key, now=now,
         )  # fmt: skip
         verdict = policy.judge(facts)

@@ -27,6 +27,8 @@ from runtime.queries.base import COUNT_BOUND, Page, content, found, hexed, parse
 from runtime.queries.outputs import HUMAN_DECISION
 from runtime.store.tx import Tx
 
+# So many lines of a request's history are read at once, the newest: nobody makes a page that no one can open.
+MOST_NOTES = 500
 _LISTED = [
     "id",
     "kind",
@@ -166,7 +168,8 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     {…, goal, task_name, run_status, step_status, shown, action_hash, actions [{node, tool, business_key,
     arguments_hash, contract_hash, operation_id, consumed_at}], decisions [{decision, actor, version, comment, at,
     output_kind}], start_by, start_within_seconds, target_version, comment, now, approvals, notes [{kind, actor, text,
-    details, at}], deciders [{actor, role}], proposals [{id, version, state, editor}], supersedes, superseded_by,
+    details, at}] (the newest MOST_NOTES; notes_cut: there are more), deciders [{actor, role}], proposals [{id, version,
+    state, editor}], supersedes, superseded_by,
     blocked (the code of why this actor may not decide), waits_for (``askable.LEFT_TO``: who could decide it today; None
     once it is closed), revision (how often people changed it), redacted}. ``changes``
     is what it changes of the proposal before (``changes_cut``: and more), ``shown`` exactly what ``payload_hash`` is
@@ -178,7 +181,7 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
         row = found(rows[0] if rows else None, "approval")
         actions = tx.dicts("approval_actions", (request_id,))
         decisions = tx.dicts("approval_decisions", (request_id,))
-        notes = tx.dicts("approval_notes", (request_id,))
+        notes = tx.dicts("approval_notes", {"id": request_id, "most": MOST_NOTES + 1})
         proposals = tx.dicts("approval_proposals", {"id": request_id})
         deciders = deciders_of(tx, row["role"]) if may(actor, v.MEMBER_READ) else []
         approved = approvals_given(tx, row["state"], row["role"], decisions)
@@ -195,7 +198,7 @@ def get_request(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     row["decisions"] = [{**{name: one[name] for name in said}, "output_kind": HUMAN_DECISION} for one in decisions]
     answers = [one["answer"] for one in decisions if one["answer"] is not None]
     row["approvals"], row["waits_for"] = approved, waits_for
-    row["notes"] = [_present_note(one) for one in notes]
+    row["notes"], row["notes_cut"] = [_present_note(one) for one in notes[-MOST_NOTES:]], len(notes) > MOST_NOTES
     row["deciders"] = [{"actor": f"user:{name}", "role": its} for name, its in deciders]
     row["blocked"] = blocked
     row["may_decide"] = row["state"] == "pending" and blocked is None
@@ -248,11 +251,10 @@ def _why_not(tx: Tx, actor: Actor, row: dict[str, Any]) -> str | None:
 
 def _changes(proposals: list[dict[str, Any]], request_id: uuid.UUID) -> tuple[list[dict[str, Any]], bool]:
     """Return what a proposal changes of the one before it, typed, and whether it changes more than that."""
-    shown = {one["id"]: content(one["shown"]) for one in proposals}
     place = next((i for i, one in enumerate(proposals) if one["id"] == request_id), 0)
-    after = shown[proposals[place]["id"]]
+    after = content(proposals[place]["shown"])
     # A call that asks again as people edited it stands beside what the workflow itself would send.
-    before = shown[proposals[place - 1]["id"]] if place else _asked_before(after)
+    before = content(proposals[place - 1]["shown"]) if place else _asked_before(after)
     for one in (before, after):
         one["calls"] = [{k: v for k, v in call.items() if k != "original"} for call in one.get("calls") or []]
         if one.get("target"):

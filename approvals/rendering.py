@@ -69,7 +69,11 @@ class Call:
 
 @dataclass(slots=True)
 class Rendered:
-    """Everything a request is bound to. ``problem`` says why it cannot be approved."""
+    """Everything a request is bound to. ``problem`` says why it cannot be approved.
+
+    ``requested_by`` had the run made; ``submitted_by``, where it is somebody else, submitted its task, and is the
+    requester that a policy's rules read.
+    """
 
     requested_by: str
     title: str
@@ -88,6 +92,7 @@ class Rendered:
     policy: dict[str, Any] | None = None
     binds_payload: bool = False
     problem: str | None = None
+    submitted_by: str | None = None
 
     @property
     def payload_sha256(self) -> bytes:
@@ -161,7 +166,8 @@ def render(tx: Tx, run: RunState, step: StepState) -> Rendered:
     task = _task(tx, run)
     upstream = _outputs(tx, run, {ref for one in (node, *gated) for ref in one.refs})
     title = node.title if asks else f"{node.tool} in step {node.id} needs a grant"
-    result = Rendered(task.created_by, title, task.goal, declared_risk=node.risk, form=node.form)
+    result = Rendered(_ordered_by(tx, run, task), title, task.goal, declared_risk=node.risk, form=node.form)
+    result.submitted_by = task.created_by
     try:
         if asks:
             context = context_of(_claimed(tx, run, step, node, task, upstream))
@@ -289,6 +295,17 @@ def _take_target(result: Rendered, value: Any) -> None:
 
 def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else canonical_bytes(value).decode()
+
+
+def _ordered_by(tx: Tx, run: RunState, task: TaskFacts) -> str:
+    """Return who asks: whoever had the run made, since of a task that is run again that need not be its submitter."""
+    row = tx.one("run_ordered_by", (run.id,))
+    return task.created_by if row is None or row[0] is None else str(row[0])
+
+
+def submitter_of(tx: Tx, run: RunState) -> str:
+    """Return who submitted a run's task."""
+    return _task(tx, run).created_by
 
 
 def _task(tx: Tx, run: RunState) -> TaskFacts:

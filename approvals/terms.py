@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import Any, Protocol
 
-from approvals.gating import gated_by
+from approvals.gating import asked_before
 from approvals.law import SEPARATIONS
 from approvals.people import ADMIN
 from runtime.graph.plan import NodePlan
@@ -20,7 +21,10 @@ START_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Times in seconds; ``ladder`` are the roles asked one after the other: {role, expires_s?}."""
+    """Times in seconds; ``ladder`` are the roles asked one after the other: {role, expires_s?}.
+
+    ``silent``: nobody said any of it, so that a rule's own terms hold as they are.
+    """
 
     role: str = ""
     quorum: int = 1
@@ -29,6 +33,7 @@ class Terms:
     start_within_s: float | None = START_SECONDS
     on_timeout: str = "reject"
     ladder: list[Mapping[str, Any]] = field(default_factory=list)
+    silent: bool = False
 
     def deadline(self, now: datetime) -> datetime:
         """Return until when a request made ``now`` is to be decided."""
@@ -36,10 +41,18 @@ class Terms:
 
 
 def terms_of(tx: Tx, run: RunState, node: NodePlan) -> Terms:
-    """Return the terms of an approval node, or of the first approval that gates a call."""
-    if node.kind not in ("approval", "input"):
-        approvals = gated_by(tx, run.plan).get(node.id, ())
-        node = run.plan.nodes[approvals[0]] if approvals else node
+    """Return the terms of an approval node, or those that meet every approval that gates a call in this run.
+
+    What such a call is granted stands for all of them, so that none is left out: where they name different roles an
+    admin decides.
+    """
+    if node.kind in ("approval", "input"):
+        return _terms(node)
+    asked = [_terms(run.plan.nodes[name]) for name in asked_before(tx, run.plan, run.id, node.id)]
+    return reduce(stricter, asked) if asked else Terms(silent=True)
+
+
+def _terms(node: NodePlan) -> Terms:
     return Terms(
         role=node.role,
         quorum=node.quorum,
@@ -83,12 +96,19 @@ def meets(given: Given, wanted: Terms) -> bool:
     )
 
 
+def in_time(decided_at: datetime | None, wanted: Terms, now: datetime) -> bool:
+    """Say whether what was decided then may still be begun by a rule's ``start_within_s``."""
+    if decided_at is None or wanted.start_within_s is None:
+        return True
+    return now <= decided_at + timedelta(seconds=wanted.start_within_s)
+
+
 def stricter(terms: Terms, other: Terms) -> Terms:
     """Return terms that meet both: the larger quorum, the stricter separation, the shorter times.
 
-    Where they name different roles an admin decides. What says nothing of its own leaves it all to the other.
+    Where they name different roles an admin decides. Where nobody said anything the other's hold as they are.
     """
-    if terms == Terms():
+    if terms.silent:
         return other
     roles = {terms.role, other.role} - {""}
     within = [one for one in (terms.start_within_s, other.start_within_s) if one is not None]

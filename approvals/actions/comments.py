@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import uuid
 from typing import Any
 
 from approvals.asked import Asked, lock_request
-from approvals.people import member_named
+from approvals.errors import NotUsable
 from approvals.verbs import READ
 from approvals.writing import note, tell
 from runtime.access.authorize import authorize
@@ -18,9 +19,12 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput
 from runtime.store.tx import Tx
 
-# What a user name may be made of, but for a further @: it would take in half of an address.
-_MENTION = re.compile(r"(?<![\w@])@([\w.+-]{1,150})")
+# A user name as Django takes it: any letters, and signs that may as well end a sentence or go before another word.
+_MENTION = re.compile(r"(?<![A-Za-z0-9_@])@([\w.@+-]{1,150})")
+_WORD = re.compile(r"[A-Za-z0-9_]{2}")
 MOST_MENTIONED = 20
+# By one person on one request: whoever writes more hides what others say.
+MOST_COMMENTS = 100
 MOST_ATTACHED = 10
 MOST_BYTES = 10_000_000
 # What is read and not run: no markup, no programs, no archives.
@@ -45,7 +49,7 @@ def comment_request(
     ``attachments`` are artifacts that were uploaded: {artifact_id, sha256, name?}, at most 10, of 10 MB each, of the
     types in ``MEDIA_TYPES``; they expire no more. Who may read them is asked where they are read (``payload.read``).
     Returns {approval_id, mentions, attachments}. Raises BadInput for an empty comment or an artifact that is not there,
-    of another hash, too large or of another type; NotFound. Verb ``approval.read``.
+    of another hash, too large or of another type; NotUsable after MOST_COMMENTS; NotFound. Verb ``approval.read``.
     """
     authorize(actor, READ)
     words, wanted = check_reason(text, required=True), attachments or []
@@ -60,6 +64,7 @@ def _comment(actor: Actor, request_id: uuid.UUID, words: str, wanted: list[dict[
     with frame(actor) as unit:
         tx = unit.tx
         asked = lock_request(unit, request_id)
+        _refuse_many(tx, actor, asked)
         found = _mentioned(tx, words)
         attached = [_attached(tx, one, f"/attachments/{i}") for i, one in enumerate(wanted)]
         details = {**({"mentions": found} if found else {}), **({"attachments": attached} if attached else {})}
@@ -69,14 +74,32 @@ def _comment(actor: Actor, request_id: uuid.UUID, words: str, wanted: list[dict[
     return {"approval_id": str(request_id), "mentions": found, "attachments": attached}
 
 
+def _refuse_many(tx: Tx, actor: Actor, asked: Asked) -> None:
+    row = tx.one("approval_comments_by", (asked.id, actor.label))
+    if row is not None and row[0] >= MOST_COMMENTS:
+        mend = "Write to whom it is for."
+        raise NotUsable(
+            f"You have written {row[0]} comments on it; that is the most.", remediation=mend, **asked.there()
+        )
+
+
 def _mentioned(tx: Tx, words: str) -> list[str]:
-    """Return the labels of members whom a comment names; a name's last sign may belong to the sentence."""
-    labels = []
-    for name in list(dict.fromkeys(_MENTION.findall(words)))[:MOST_MENTIONED]:
-        found = member_named(tx, name) or member_named(tx, name.rstrip(".-+"))
-        if found is not None:
-            labels.append(found[1])
-    return list(dict.fromkeys(labels))
+    """Return the labels of the members that a comment names, at most MOST_MENTIONED, in their order.
+
+    After ``@`` the longest name of a member counts: what follows it may be a full stop, or the next word of a script
+    that writes none of its words apart. Names are kept in their compatibility form (NFKC), whichever form was typed.
+    """
+    texts = list(dict.fromkeys(_MENTION.findall(unicodedata.normalize("NFKC", words))))[:MOST_MENTIONED]
+    wanted = {text: [text[:end] for end in range(len(text), 0, -1) if _ends(text, end)] for text in texts}
+    names = sorted({name for ends in wanted.values() for name in ends})
+    there = {row[0] for row in tx.rows("members_named", (names,))} if names else set()
+    found = (next((name for name in ends if name in there), None) for ends in wanted.values())
+    return [f"user:{name}" for name in dict.fromkeys(found) if name is not None]
+
+
+def _ends(text: str, end: int) -> bool:
+    """Say whether a name could end there: not amid a word of letters that are written together."""
+    return _WORD.fullmatch(text[end - 1 : end + 1]) is None
 
 
 def tell_mentioned(tx: Tx, asked: Asked, labels: list[str]) -> None:

@@ -80,7 +80,7 @@ def _decide(
         earlier = next((one for one in voices if one["user_id"] == actor.user_id), None)
         if earlier is not None and _same(earlier, decision, version, quoted):
             return _answer(unit, asked, decision, voices, replayed=True)
-        voice = voice_of(tx, actor, asked)
+        voice = voice_of(tx, actor, asked, {one[name] for one in voices for name in ("user_id", "for_user_id")})
         _check(asked, voice, voices, decision, version, quoted, tx.now())
         refuse_spent(tx, actor.user_id, actor.label, asked)
         row = tx.one(

@@ -14,9 +14,12 @@ from runtime.journal import audit
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, NotFound, PermissionDenied
 from runtime.kernel.ids import uuid7
+from runtime.store.tx import Tx
 from runtime.worker.execute import LAST_YEAR
 
 MAX_DELEGATION = timedelta(days=366)
+# How many from one person are not over at once: a longer list would hide those that matter.
+MOST_OPEN = 50
 
 
 def add_delegation(
@@ -31,7 +34,8 @@ def add_delegation(
     """Let a member decide in the actor's place (an admin: in ``whose`` place) until ``ends_at``.
 
     Returns {delegation_id, from, to, starts_at, ends_at}. A delegation lends the right to decide, never more, and ends
-    with it; it is not passed on. Raises BadInput, PermissionDenied. Verb ``approval.decide``.
+    with it; it is not passed on. Raises BadInput, Conflict where MOST_OPEN from that person are not over,
+    PermissionDenied. Verb ``approval.decide``.
     """
     authorize(actor, DECIDE)
     text = check_reason(reason, required=True)
@@ -52,6 +56,7 @@ def add_delegation(
         if not lasts or ends_at.year > LAST_YEAR:
             mend = "Choose an end after its start, within a year."
             raise BadInput("These dates make no time to stand in.", where="/ends_at", remediation=mend)
+        _refuse_many(tx, giver)
         delegation_id = uuid7()
         row = tx.one(
             "delegation_insert",
@@ -68,6 +73,13 @@ def add_delegation(
         told = {**answer, "starts_at": row[0].isoformat(), "ends_at": ends_at.isoformat()}
         _record(tx, actor, "approval.stand_in", delegation_id, text, told)
     return answer
+
+
+def _refuse_many(tx: Tx, giver: tuple[int | None, str]) -> None:
+    tx.send("stand_in_serial", (tx.tenant_id, giver[0]))
+    row = tx.one("delegations_open", (giver[0],))
+    if row is not None and row[0] >= MOST_OPEN:
+        raise Conflict(f"{row[0]} delegations from {giver[1]} are not over.", remediation="End one of them first.")
 
 
 def end_delegation(*, actor: Actor, delegation_id: uuid.UUID) -> dict[str, Any]:

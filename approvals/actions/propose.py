@@ -22,7 +22,7 @@ from approvals.errors import NotUsable
 from approvals.law import EDITED
 from approvals.people import voice_of
 from approvals.policies import under_policy
-from approvals.rendering import Call, Rendered
+from approvals.rendering import Call, Rendered, submitter_of
 from approvals.terms import Terms
 from approvals.verbs import DECIDE
 from approvals.writing import About, note, record_act, write_request
@@ -37,6 +37,9 @@ from runtime.machine.frame import Frame
 from runtime.machine.rows import RunState
 from runtime.store.tx import Tx
 from runtime.tools.calls import prepare
+
+# How many proposals follow each other: whoever finds no words by then rejects it.
+MOST_PROPOSALS = 50
 
 
 def propose_edit(
@@ -75,8 +78,14 @@ def _propose(
         now = tx.now()
         refuse_closed(asked, now)
         refuse_other(asked, version, quoted)
+        if asked.version >= MOST_PROPOSALS:
+            mend = "Decide it as it is, or reject it."
+            raise NotUsable(
+                f"It was edited {asked.version - 1} times; that is the most.", remediation=mend, **asked.there()
+            )
         run = _run_of(unit, asked)
         rendered = _edited(tx, asked, actor, arguments, node, None if run is None else run.plan)
+        rendered.submitted_by = None if run is None else submitter_of(tx, run)
         name, kind = (run.plan.name, asked.kind) if run is not None else ("", EXTERNAL)
         terms = under_policy(tx, rendered, _terms(asked), name, kind, now=now, refuse_denied=True)
         closing = {"to": "superseded", "from": "pending", "reason": EDITED, "ids": [asked.id]}

@@ -22,7 +22,7 @@ from approvals.people import Standing
 from approvals.policies import active_policy
 from approvals.policy import DEFAULT, facts_of
 from approvals.records import REPORTS
-from approvals.terms import meets
+from approvals.terms import in_time, meets
 from approvals.verbs import ASK
 from approvals.writing import TARGET_CHANGED, note, record_act, target_changed
 from runtime.access.authorize import authorize
@@ -161,7 +161,8 @@ def _judged(tx: Tx, asked: Asked, action: dict[str, Any], quoted: _Quoted) -> Qu
     verdict = policy.judge(facts)
     if verdict.decide == "deny":
         return _close(tx, asked, "revoked", POLICY_DENIES, verdict.reason)
-    if verdict.decide == "approval" and not meets(asked, verdict.terms):
+    enough = meets(asked, verdict.terms) and in_time(asked.decided_at, verdict.terms, tx.now())
+    if verdict.decide == "approval" and not enough:
         return _close(tx, asked, "revoked", POLICY_ASKS_MORE, f"Rule {verdict.rule!r} asks for people.")
     return None
 

@@ -145,3 +145,23 @@ def test_a_file_attached_on_the_page_names_the_type_of_what_was_there(office):
     file = SimpleUploadedFile("offer.txt", body, "text/plain")
     reader.post(f"/inbox/{request['id']}/comments/", {"text": "see the offer", "file": file})
     assert notes(office, request)[0]["details"]["attachments"][0]["media_type"] == "text/plain"
+
+
+@pytest.mark.req("C6.4")
+def test_a_mention_is_heard_however_the_sentence_goes_on(office):
+    request, name, suffix = office.pending(office.ask()), office.approver.name, uuid.uuid4().hex[:6]
+    make_member(office.tenant, "approver", make_user(f"李雷{suffix}"))
+    make_member(office.tenant, "approver", make_user(f"ana.{suffix}@example.org"))
+    make_member(office.tenant, "approver", make_user(f"zoé{suffix}"))
+    heard = {
+        f"Please look, @{name}.": name,
+        f"(@{name}) or @{name}'s place": name,
+        f"@{name}-": name,
+        f"请@李雷{suffix}看一下": f"李雷{suffix}",
+        f"@ana.{suffix}@example.org, have a look": f"ana.{suffix}@example.org",
+        f"@zoe\u0301{suffix}": f"zoé{suffix}",
+    }
+    for text, wanted in heard.items():
+        assert comment(office, request, text=text)["mentions"] == [f"user:{wanted}"], text
+    for text in (f"@{name}x", f"x@{name}", f"@x{name}", f"@ {name}"):
+        assert comment(office, request, text=text)["mentions"] == [], text

@@ -319,3 +319,25 @@ def test_the_api_and_the_command_do_the_same(office, tenant):
     assert [one["members"] for one in answer["groups"]] == [[boss]]
     assert [one["user"] for one in answer["managers"]] == [name]
     assert api.send("DELETE", "approvals/groups/payments/").json() == {"name": "payments", "removed": True}
+
+
+def test_a_group_or_role_in_which_nobody_may_decide_is_no_rung(office):
+    """Emptied, or of people who decide nothing, or of the one who asked: it would wait there for nobody."""
+    asker = office.approver
+    office.actor, before = member(office.tenant, "admin"), office.actor
+    requester = office.actor.name
+    put_group(actor=office.admin, name="gone", members=[asker.name])
+    put_group(actor=office.admin, name="viewers", members=[member(office.tenant, "viewer").name])
+    put_group(actor=office.admin, name="askers", members=[requester])
+    put_group(actor=office.admin, name="there", members=[asker.name])
+    rungs = ["group:gone", "group:viewers", "group:askers", "finance", "group:there"]
+    ladder = [{"role": role} for role in rungs]
+    request = office.pending(office.ask(on_timeout="escalate", escalation=ladder))
+    office.actor = before
+    put_group(actor=office.admin, name="gone", members=[])
+    for role in rungs[:4]:
+        with pytest.raises(BadInput) as refused:
+            escalate_request(actor=asker, request_id=request["id"], reason="x", role=role)
+        assert refused.value.where == "/role"
+    escalate_request(actor=asker, request_id=request["id"], reason="too big")
+    assert get_request(actor=office.admin, request_id=request["id"])["role"] == "group:there"

@@ -153,7 +153,15 @@ INSERT INTO qd_approval_note (id, tenant_id, request_id, kind, actor, text, deta
 VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, qd_now());
 
 -- name: approval_notes
-SELECT kind, actor, text, details, at FROM qd_approval_note WHERE request_id = %s ORDER BY at, id;
+-- The newest that were written, oldest first.
+SELECT kind, actor, text, details, at FROM (
+  SELECT id, kind, actor, text, details, at FROM qd_approval_note WHERE request_id = %(id)s
+  ORDER BY at DESC, id DESC LIMIT %(most)s) n
+ORDER BY at, id;
+
+-- name: approval_comments_by
+-- How many comments somebody has written on a request.
+SELECT count(*) FROM qd_approval_note WHERE request_id = %s AND kind = 'comment' AND actor = %s;
 
 -- name: approval_votes
 -- Who approved these requests, and in whose place.
@@ -161,15 +169,17 @@ SELECT request_id, user_id, for_user_id FROM qd_approval_decision
 WHERE request_id = ANY(%s) AND decision = 'approve' ORDER BY id;
 
 -- name: approval_proposals
--- The proposals before and after one about the same step or subject, oldest first.
+-- The proposals before and after one about the same step or subject, oldest first; shown of it and the one before.
 WITH RECURSIVE before(id, supersedes_id) AS (
   SELECT id, supersedes_id FROM qd_approval WHERE id = %(id)s
   UNION ALL SELECT a.id, a.supersedes_id FROM qd_approval a JOIN before b ON a.id = b.supersedes_id),
 after(id) AS (
   SELECT id FROM qd_approval WHERE id = %(id)s
   UNION ALL SELECT a.id FROM qd_approval a JOIN after f ON a.supersedes_id = f.id)
-SELECT a.id, a.version, a.state, a.editor, a.created_at, a.shown FROM qd_approval a
-WHERE a.id IN (SELECT id FROM before UNION SELECT id FROM after) ORDER BY a.version;
+SELECT a.id, a.version, a.state, a.editor, a.created_at,
+  CASE WHEN a.id IN (SELECT id FROM qd_approval WHERE id = %(id)s
+                     UNION SELECT supersedes_id FROM qd_approval WHERE id = %(id)s) THEN a.shown END AS shown
+FROM qd_approval a WHERE a.id IN (SELECT id FROM before UNION SELECT id FROM after) ORDER BY a.version;
 
 -- name: artifact_facts
 SELECT id, sha256, size, media_type FROM qd_artifact WHERE id = %s;
@@ -177,6 +187,11 @@ SELECT id, sha256, size, media_type FROM qd_artifact WHERE id = %s;
 -- name: member_named
 SELECT u.id, u.username FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
 WHERE u.username = %s AND m.ended_at IS NULL AND u.is_active;
+
+-- name: members_named
+-- Which of these user names are active members.
+SELECT u.username FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+WHERE u.username = ANY(%s) AND m.ended_at IS NULL AND u.is_active;
 
 -- name: active_user
 SELECT 1 FROM auth_user WHERE id = %s AND is_active;
@@ -187,9 +202,20 @@ SELECT u.username, m.role FROM qd_membership m JOIN auth_user u ON u.id = m.user
 WHERE m.ended_at IS NULL AND u.is_active AND m.role IN (%s, 'admin') ORDER BY m.role = 'admin', u.username LIMIT 50;
 
 -- name: delegations_to
--- In whose place somebody may decide now.
-SELECT from_user_id, from_actor FROM qd_approval_delegation
-WHERE to_user_id = %s AND ended_at IS NULL AND starts_at <= qd_now() AND ends_at > qd_now() ORDER BY starts_at, id;
+-- In whose place somebody may decide now: each person once, however often they said so.
+SELECT from_user_id, from_actor FROM (
+  SELECT DISTINCT ON (from_user_id) from_user_id, from_actor, starts_at, id FROM qd_approval_delegation
+  WHERE to_user_id = %s AND ended_at IS NULL AND starts_at <= qd_now() AND ends_at > qd_now()
+  ORDER BY from_user_id, starts_at, id) d
+ORDER BY starts_at, id;
+
+-- name: stand_in_serial
+-- One new delegation from one person at a time: two at once would both be the last one allowed.
+SELECT pg_advisory_xact_lock(hashtextextended('stand-in:' || %s::text || ':' || %s::text, 19));
+
+-- name: delegations_open
+-- How many delegations from somebody are not over.
+SELECT count(*) FROM qd_approval_delegation WHERE from_user_id = %s AND ended_at IS NULL AND ends_at > qd_now();
 
 -- name: delegation_insert
 INSERT INTO qd_approval_delegation (id, tenant_id, from_user_id, from_actor, to_user_id, to_actor, starts_at, ends_at, reason,
@@ -231,16 +257,23 @@ SELECT id FROM qd_approval WHERE run_id = ANY(%s) AND state = 'approved' AND n_a
 -- Grants of these runs, used or not: what the gate compares a call with. Locked, so that one is used once.
 SELECT a.id, a.request_id, a.run_id, a.node, a.tool, a.contract_sha256, a.business_key, a.arguments_sha256, a.operation_id,
   r.kind, r.node AS asked_at, r.step_id AS asked_by, r.state, r.start_by <= qd_now(), r.role, r.quorum,
-  r.separation, a.arguments, a.prepared_sha256, r.target, r.target_version
+  r.separation, a.arguments, a.prepared_sha256, r.target, r.target_version, r.decided_at
 FROM qd_approval_action a JOIN qd_approval r ON r.id = a.request_id
 WHERE a.run_id = ANY(%s) AND r.state IN ('approved', 'consumed') ORDER BY r.id, a.id FOR UPDATE OF r, a;
 
 -- name: approval_requesters
--- Who submitted the task of each run, and the workflow; the user where it is one who is, or was, a member.
-SELECT r.id, t.created_by, v.workflow_id,
-  (SELECT u.id FROM qd_membership b JOIN auth_user u ON u.id = b.user_id WHERE 'user:' || u.username = t.created_by LIMIT 1)
+-- Who submitted the task of each run, who had it run again, and the workflow; of each the user who is, or was, a member.
+SELECT r.id, v.workflow_id, t.created_by,
+  (SELECT u.id FROM qd_membership b JOIN auth_user u ON u.id = b.user_id WHERE 'user:' || u.username = t.created_by LIMIT 1),
+  e.actor,
+  (SELECT u.id FROM qd_membership b JOIN auth_user u ON u.id = b.user_id WHERE 'user:' || u.username = e.actor LIMIT 1)
 FROM qd_run r JOIN qd_task t ON t.id = r.task_id JOIN qd_workflow_version v ON v.id = r.workflow_version_id
+  LEFT JOIN qd_event e ON e.run_id = r.id AND e.seq = 1 AND r.rerun_of_id IS NOT NULL
 WHERE r.id = ANY(%s);
+
+-- name: run_ordered_by
+-- Who had this run made: the submitter of its task, or whoever had that run again; null: the engine.
+SELECT actor FROM qd_event WHERE run_id = %s AND seq = 1;
 
 -- name: approval_use
 -- A grant is used by the operation that was sent under it.
