@@ -54,6 +54,8 @@ MAX_BYTES = 128_000
 MAX_DIGITS = 400
 # They are evaluated under the locks of a send: each is bounded by celscan, their loops over arguments by this as well.
 MAX_LOOPS = 16
+# About how many microseconds their regular expressions take together.
+MAX_PATTERNS = 20_000
 _SECONDS = {"type": "number", "exclusiveMinimum": 0, "maximum": 31_536_000}
 
 RULES_SCHEMA: dict[str, Any] = {
@@ -199,7 +201,7 @@ def check_rules(rules: Any) -> bytes:
     if not form.fits(rules):
         first = form.problems(rules)[0]
         raise BadInput(first.detail, where=f"/rules{first.where}", remediation=first.mend)
-    names, loops = [rule["name"] for rule in rules], 0
+    names, loops, patterns = [rule["name"] for rule in rules], 0, 0
     for i, rule in enumerate(rules):
         if names.index(rule["name"]) != i:
             mend = "Give each rule its own name."
@@ -208,15 +210,16 @@ def check_rules(rules: Any) -> bytes:
             mend = "Leave one of them out."
             raise BadInput("A rule asks a role or a group.", where=f"/rules/{i}/group", remediation=mend)
         try:
-            loops += compile_expression(rule["when"], NAMES).macros
+            when = compile_expression(rule["when"], NAMES)
         except InvalidExpression as problem:
             raise InvalidExpression(
                 problem.detail, where=f"/rules/{i}/when", remediation=problem.remediation
             ) from problem
-        if loops > MAX_LOOPS:
+        loops, patterns = loops + when.macros, patterns + when.patterns
+        if loops > MAX_LOOPS or patterns > MAX_PATTERNS:
             mend = "Let a step of the workflow compute it, and compare its result."
-            detail = f"The rules have more than {MAX_LOOPS} comprehensions together."
-            raise BadInput(detail, where=f"/rules/{i}/when", remediation=mend)
+            many = f"more than {MAX_LOOPS} comprehensions" if loops > MAX_LOOPS else "too costly patterns"
+            raise BadInput(f"The rules have {many} together.", where=f"/rules/{i}/when", remediation=mend)
     if len(data := canonical_bytes(rules)) > MAX_BYTES:
         mend = "Shorten them, or leave out what another rule decides already."
         raise BadInput(f"The rules have {len(data)} bytes; the limit is {MAX_BYTES}.", where="/rules", remediation=mend)

@@ -11,6 +11,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from runtime.graph.celpatterns import MAX_COST, MAX_COST_EACH, pattern_cost
 from runtime.kernel.errors import InvalidExpression
 
 MAX_CHARS = 4_000
@@ -54,12 +55,14 @@ class Scan:
     """What an expression refers to.
 
     ``roots`` are the free names, ``node_refs`` the nodes read through ``nodes.…``, ``macros`` the number of
-    comprehensions (map, filter, all, exists, exists_one).
+    comprehensions (map, filter, all, exists, exists_one), ``patterns`` about the microseconds that its regular
+    expressions take to compile.
     """
 
     roots: set[str] = field(default_factory=set)
     node_refs: set[str] = field(default_factory=set)
     macros: int = 0
+    patterns: int = 0
 
 
 class _Scanner:
@@ -117,6 +120,8 @@ class _Scanner:
                 raise self.refuse(i, f"no method is named `{word}`", f"Methods: {', '.join(sorted(METHODS))}.")
             if called and word in MACROS:
                 self._open_macro(i, word)
+            elif called and word == "matches":
+                self._pattern(i)
             return
         if called:
             if word not in ROOT_FUNCTIONS:
@@ -132,6 +137,17 @@ class _Scanner:
         self.out.roots.add(word)
         if word == "nodes":
             self.out.node_refs.add(self._node_reference(i))
+
+    def _pattern(self, i: int) -> None:
+        if self.kind(i + 2) != "str" or self.word(i + 3) != ")":
+            mend = 'Write it as one text: `name.matches("^[a-z]+$")`.'
+            raise self.refuse(i, "the pattern of `matches` is computed", mend)
+        cost = pattern_cost(_literal(self.word(i + 2)))
+        self.out.patterns += cost
+        if self.out.patterns > MAX_COST or (self.open and cost > MAX_COST_EACH):
+            where = " for each item of a comprehension" if self.open and cost > MAX_COST_EACH else ""
+            mend = "Count less, or name the letters: [A-Za-z0-9_] in place of \\w, [0-9] in place of \\d."
+            raise self.refuse(i + 2, f"its patterns take too long to compile{where}", mend)
 
     def _open_macro(self, i: int, word: str) -> None:
         variable = self.word(i + 2)

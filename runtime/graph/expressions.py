@@ -47,6 +47,7 @@ class Expression:
     path: tuple[str | int, ...] | None = None
     program: Any = None
     macros: int = 0
+    patterns: int = 0
 
     def evaluate(self, context: Mapping[str, Any], where: str | None = None) -> Any:
         """Return the value as JSON (times as RFC 3339 text, durations as seconds).
@@ -121,7 +122,9 @@ def compile_expression(text: str, allowed: frozenset[str] = CONTEXT_NAMES) -> Ex
                 f"`{shorten(text)}`: {_first_line(problem)}", remediation="Correct the syntax; expressions are CEL."
             ) from None
         raise
-    return Expression(text, frozenset(found.roots), frozenset(found.node_refs), program=program, macros=found.macros)
+    return Expression(
+        text, frozenset(found.roots), frozenset(found.node_refs), None, program, found.macros, found.patterns
+    )
 
 
 def _split(path: str) -> tuple[str | int, ...]:

@@ -15,7 +15,7 @@ from approvals.actions.propose import propose_edit
 from approvals.errors import NotUsable, OwnRequest
 from approvals.queries import get_request, list_policies
 from runtime.actions.steps import rerun_step
-from runtime.kernel.errors import PermissionDenied
+from runtime.kernel.errors import BadInput, PermissionDenied
 from runtime.models import Operation
 from runtime.queries.people import list_audit
 from runtime.store.tx import tenant_tx
@@ -355,3 +355,13 @@ def test_over_http(office):
     assert [one["state"] for one in admin.get("policies/").json()["items"]] == ["proposed"]
     problem(admin.post("policies/", {"rules": [], "note": "x"}), 400)
     problem(caller(office.tenant, "approver").post("policies/", {"rules": RULES, "note": "x"}), 403)
+
+
+def test_rules_whose_patterns_cost_too_much_together_are_refused(office):
+    """They are compiled under the locks of a send, at every call."""
+    rule = {"when": r"target.matches('^\\w{10}$')", "decide": "allow"}
+    rules = [{"name": f"r{n}", **rule} for n in range(5)]
+    assert try_policy(actor=office.admin, rules=rules[:4])["calls"] == 0
+    with pytest.raises(BadInput, match="too costly patterns") as refused:
+        try_policy(actor=office.admin, rules=rules)
+    assert refused.value.where == "/rules/4/when"

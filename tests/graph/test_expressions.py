@@ -184,6 +184,41 @@ def test_errors_at_evaluation_name_the_expression_and_the_place(text: str, part:
     assert text[:20] in caught.value.detail
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (r"input.s.matches('^\\w{64}$')", "too long to compile"),
+        (r"input.s.matches('(x{1000}){1000}')", "too long to compile"),
+        (r"input.s.matches('x{99999999999999}')", "too long to compile"),
+        (r"input.s.matches('(?i)\\pL{9}')", "too long to compile"),
+        (" || ".join([r"input.s.matches('\\w\\w')"] * 9), "too long to compile"),
+        (r"input.l.all(x, x.matches('^\\w+$'))", "for each item of a comprehension"),
+        ("input.s.matches(input.p)", "is computed"),
+        ("input.s.matches('a' + input.p)", "is computed"),
+    ],
+)
+def test_patterns_that_would_hold_a_worker_up_are_refused_before_they_run(text: str, part: str) -> None:
+    """The library compiles a pattern at every evaluation, with the interpreter lock held."""
+    with pytest.raises(InvalidExpression, match=part):
+        compile_expression(text)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^[A-Za-z0-9_]{1,64}$",
+        r"^\\w+@\\w+\\.\\w+$",
+        r"^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$",
+        r"^\\d{4}-\\d\\d$",
+        "(a+)+$",
+        "é",
+    ],
+)
+def test_usual_patterns_are_taken(pattern: str) -> None:
+    assert compile_expression(f"'-'.matches('{pattern}')").test({}) is False
+    assert compile_expression("input.l.exists(x, x.matches('^A-[0-9]+$'))").test({"input": {"l": ["A-7"]}})
+
+
 def test_a_condition_must_be_a_boolean() -> None:
     assert compile_expression("input.a.b[0] == 1").test(CONTEXT) is True
     with pytest.raises(InvalidExpression, match="gives a number"):
