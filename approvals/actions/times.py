@@ -12,7 +12,7 @@ from approvals.actions.handling import handle
 from approvals.asked import Asked
 from approvals.errors import NotUsable
 from approvals.groups import GROUP, MANAGER, check_group, members_asked, named
-from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, roles_asked, verb_for
+from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, verb_for
 from approvals.terms import half_time
 from approvals.verbs import DECIDE
 from approvals.writing import tell
@@ -130,12 +130,10 @@ def _standing_on(tx: Tx, asked: Asked, rung: str) -> str | None:
 
 
 def _somebody(tx: Tx, asked: Asked, wanted: str) -> bool:
-    """Say whether a group, or somebody's manager, has anybody who could decide a request."""
-    for user_id, username, _address in members_asked(tx, wanted):
-        own = asked.separation != "none" and asked.requested_by == f"user:{username}"
-        if not own and deciding_role(tx, user_id, verb_for(asked.kind)) is not None:
-            return True
-    return False
+    """Return whether anybody but the requester could decide a request that asks a group or a manager now."""
+    barred = None if asked.separation == "none" else asked.requested_by
+    others = [user for user, name, _at in members_asked(tx, wanted) if f"user:{name}" != barred]
+    return any(deciding_role(tx, user, verb_for(asked.kind)) is not None for user in others)
 
 
 def _next_rung(tx: Tx, asked: Asked) -> tuple[dict[str, Any], list[Any]]:
