@@ -415,7 +415,8 @@ FROM qd_approval_policy ORDER BY version DESC LIMIT 200;
 
 -- name: policy_past
 -- The newest calls that people were asked about, by workflows and by programs: what a policy is tried on.
-SELECT r.id, r.state, r.requested_by, r.created_at, coalesce(t.workflow_name, ''), a.node, a.tool, a.business_key, r.shown
+SELECT r.id, r.state, coalesce(t.created_by, r.requested_by), r.created_at, coalesce(t.workflow_name, ''), a.node, a.tool,
+  a.business_key, r.shown
 FROM qd_approval_action a JOIN qd_approval r ON r.id = a.request_id LEFT JOIN qd_task t ON t.id = r.task_id
 WHERE r.problem IS NULL AND r.state <> 'superseded' ORDER BY r.id DESC, a.id LIMIT %s;
 
