@@ -12,7 +12,7 @@ from approvals.actions.handling import handle
 from approvals.asked import Asked
 from approvals.errors import NotUsable
 from approvals.groups import GROUP, MANAGER, check_group, members_asked, named
-from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, verb_for
+from approvals.people import ADMIN, check_asked, deciding_role, may_decide, role_of, roles_asked, verb_for
 from approvals.terms import half_time
 from approvals.verbs import DECIDE
 from approvals.writing import tell

@@ -7,9 +7,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from dashboard.presenters import states
 from dashboard.presenters.repair_chain import link_word
+from dashboard.presenters.repair_facts import ANSWER as ANSWER
+from dashboard.presenters.repair_facts import confirmed as confirmed
+from dashboard.presenters.repair_facts import facts as facts
 from dashboard.presenters.repair_moves import MOVE_OF
+from dashboard.presenters.terms import term
 from dashboard.presenters.told import told
 from repair.board import board as effects
 from repair.law import WITHOUT_EFFECT
@@ -35,13 +38,6 @@ STATE = {
     "proposed": gettext_lazy("Proposed"),
     "reviewing": gettext_lazy("In review"),
     "resolved": gettext_lazy("Resolved"),
-}
-ANSWER = {
-    "done": gettext_lazy("It is there"),
-    "absent": gettext_lazy("It is not there"),
-    "unknown": gettext_lazy("It cannot be told"),
-    "unreachable": gettext_lazy("It could not be asked"),
-    "contradicts": gettext_lazy("Something else is there"),
 }
 MOVE = {
     "record_success": (
@@ -82,31 +78,6 @@ HAPPENED = {
     "settled": gettext_lazy("Settled by itself"),
     "resolved": gettext_lazy("Resolved"),
 }
-FACT = {
-    "operation_status": gettext_lazy("What the ledger believes"),
-    "business_key": gettext_lazy("Business key"),
-    "sends": gettext_lazy("Times sent"),
-    "error": gettext_lazy("Error"),
-    "external_ref": gettext_lazy("Reference outside"),
-    "external": gettext_lazy("Seen outside"),
-    "owner_epoch": gettext_lazy("Older epochs can't write any more"),
-    "effects_applied": gettext_lazy("Effects that were applied"),
-    "applied": gettext_lazy("Was it applied?"),
-    "topic": gettext_lazy("Topic"),
-    "attempts": gettext_lazy("Attempts"),
-    "workers_lost": gettext_lazy("Workers lost with it"),
-    "run_status": gettext_lazy("The run is"),
-    "moved_at": gettext_lazy("Moved last"),
-    "steps_left": gettext_lazy("Steps that are left"),
-    "invariant": gettext_lazy("Invariant"),
-    "breaches": gettext_lazy("Breaches"),
-    "found": gettext_lazy("What was found"),
-    "replayed": gettext_lazy("Messages sent again"),
-    "discarded": gettext_lazy("Messages discarded"),
-    "left_applied": gettext_lazy("Effects that nothing undoes"),
-}
-# Facts that are a state, and whose.
-OF = {"run_status": "run", "operation_status": "operation"}
 # What the law and the policy of cases say; their own words are English, the reader's are looked up here.
 SENTENCES = (
     gettext_lazy("The outside says that the effect is absent."),
@@ -205,39 +176,6 @@ def track(case: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def facts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return facts as {word, text, source, at}."""
-    return [
-        {
-            "word": str(FACT.get(one["name"], one["name"].replace("_", " "))),
-            "text": states.word(one["value"], OF[one["name"]]) if one["name"] in OF else _text(one["value"]),
-            "source": one["source"],
-            "at": one["observed_at"],
-        }
-        for one in rows
-    ]
-
-
-def confirmed(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what is certain as :func:`facts`; ``then`` is of what the ledger believed then and believes no more."""
-    known = (case["operation"] or {}).get("status")
-    return [
-        {**told, "then": one["name"] == "operation_status" and known is not None and one["value"] != known}
-        for one, told in zip(case["confirmed"], facts(case["confirmed"]), strict=True)
-    ]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict) and "answer" in value:
-        parts = [str(ANSWER[value["answer"]]), value.get("evidence", ""), value.get("external_ref", "")]
-        return " · ".join([*(one for one in parts if one), value.get("seen_at", "")]).strip(" ·")
-    if isinstance(value, dict):
-        return " · ".join(str(one) for one in value.values() if isinstance(one, str | int | float))
-    if isinstance(value, list):
-        return ", ".join(str(one) for one in value)
-    return str(value)
-
-
 def moves(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the moves as the page shows them: word, text or why not, whether a second person looks, the suggestion."""
     rows = []
@@ -270,7 +208,7 @@ def history(case: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "word": _("Late result refused"),
             "text": _("epoch %(epoch)s, %(outcome)s")
-            % {"epoch": _of_step(case, one["payload"]), "outcome": one["payload"].get("outcome")},
+            % {"epoch": _of_step(case, one["payload"]), "outcome": term(one["payload"].get("outcome"), "attempt")},
             "actor": "engine",
             "at": one["occurred_at"],
         }
@@ -342,7 +280,7 @@ def epochs(case: dict[str, Any]) -> list[dict[str, Any]]:
             "epoch": one["owner_epoch"],
             "node": one.get("node", ""),
             "who": "",
-            "text": f"{one['host'] or ''}:{one['pid'] or ''} {(one['outcome'] or '').replace('_', ' ')}".strip(": "),
+            "text": f"{one['host'] or ''}:{one['pid'] or ''} {term(one['outcome'], 'attempt')}".strip(": "),
             "at": one["started_at"],
         }
         for one in case["epochs"]

@@ -225,10 +225,22 @@ def hold_word(status: str) -> str:
     return _("parked") if status == "queued" else _("pause asked")
 
 
+# Where the engine has a fact from, where it names one in an actor's place.
+SOURCE = {
+    "engine": gettext_lazy("engine"),
+    "ledger": gettext_lazy("our ledger"),
+    "query": gettext_lazy("the tool's answer to a query"),
+    "callback": gettext_lazy("the tool's own report"),
+    "outbox": gettext_lazy("outgoing messages"),
+    "quarantine": gettext_lazy("messages in quarantine"),
+    "invariants": gettext_lazy("search for breaches"),
+}
+
+
 def person(label: str | None) -> dict[str, Any]:
-    """Return {name, kind, initials} of an actor's label such as ``user:ada``; the engine for none."""
-    if not label or label == "engine":
-        return {"name": _("engine"), "kind": "engine", "initials": "", "label": "engine"}
+    """Return {name, kind, initials} of an actor's label such as ``user:ada`` or of a source; the engine for none."""
+    if not label or label in SOURCE:
+        return {"name": str(SOURCE[label or "engine"]), "kind": "engine", "initials": "", "label": label or "engine"}
     kind, _colon, name = label.partition(":")
     if not name:
         kind, name = "user", label

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext, gettext_lazy
 
+from dashboard.presenters.told import told
 from runtime.kernel.errors import QuarterdeckError
 
 ROLES = (
@@ -205,6 +206,43 @@ SAMPLES = {
     "late_callback": gettext_lazy("late report"),
     "denied": gettext_lazy("denied"),
 }
+# The classes of errors (B4.1), and what stands for one where a message could not leave.
+ERROR = {
+    "network": gettext_lazy("network error"),
+    "timeout": gettext_lazy("time limit passed"),
+    "rate_limited": gettext_lazy("too many calls"),
+    "server_error": gettext_lazy("error at the tool"),
+    "validation": gettext_lazy("data does not fit"),
+    "permission": gettext_lazy("no permission"),
+    "not_found": gettext_lazy("not found"),
+    "business": gettext_lazy("refused by the rules of the business"),
+    "policy": gettext_lazy("refused by the policy"),
+    "cancelled": gettext_lazy("cancelled"),
+    "budget": gettext_lazy("limit used up"),
+    "protocol": gettext_lazy("unreadable answer"),
+    "internal": gettext_lazy("internal error"),
+    "oversize": gettext_lazy("answer too large"),
+    "poison": gettext_lazy("cannot be handled"),
+}
+# How an attempt ended.
+ATTEMPT = {
+    "succeeded": gettext_lazy("succeeded"),
+    "failed": gettext_lazy("failed"),
+    "killed": gettext_lazy("killed"),
+    "unknown": gettext_lazy("unknown"),
+    "retry": gettext_lazy("failed, tried again"),
+    "yielded": gettext_lazy("yielded"),
+    "given_back": gettext_lazy("given back"),
+    "parked": gettext_lazy("on hold"),
+    "lost": gettext_lazy("worker lost"),
+    "taken_over": gettext_lazy("taken over by a person"),
+}
+# What a kept result is (C4.2).
+KEPT = {
+    "observation": gettext_lazy("observation"),
+    "candidate": gettext_lazy("candidate"),
+    "external_fact": gettext_lazy("fact from outside"),
+}
 _WORDS: dict[str, dict[str, Any]] = {
     "verdict": VERDICT,
     "decision": DECISION,
@@ -212,13 +250,17 @@ _WORDS: dict[str, dict[str, Any]] = {
     "effect": EFFECT,
     "keys": KEYS,
     "samples": SAMPLES,
+    "error": ERROR,
+    "attempt": ATTEMPT,
+    "kept": KEPT,
 }
 
 
 def term(text: str | None, of: str = "") -> str:
     """Return a word or sentence of the code in the reader's language; what nobody named is shown as it is.
 
-    ``of`` is verdict, decision, outcome, effect, keys or samples; without it ``text`` is one of the sentences above.
+    ``of`` is verdict, decision, outcome, effect, keys, samples, error, attempt or kept; without it ``text`` is one of
+    the sentences above.
     """
     if not text:
         return ""
@@ -226,7 +268,9 @@ def term(text: str | None, of: str = "") -> str:
         if text.startswith(begin):
             return str(words) % {"rest": text.removeprefix(begin).removeprefix("user:")}
     if of:
-        return str(_WORDS[of].get(text, text.replace("_", " ")))
+        word = _WORDS[of].get(text)
+        # Why a request ended is one of the words above or a sentence of the engine.
+        return str(word) if word is not None else told(text) if of == "outcome" else text.replace("_", " ")
     return gettext(text)
 
 

@@ -22,6 +22,7 @@ from dashboard.presenters.critical import (
     critical_path,
 )
 from dashboard.presenters.spans import BAD, RUN, Span, spans_of
+from dashboard.presenters.terms import term
 from dashboard.presenters.undoing import all_steps
 
 MAX_ROWS = 300
@@ -183,7 +184,7 @@ def _note(
     last, length = spans[-1], times.duration(spans[-1].seconds(end))
     parts = []
     if bad:
-        name = error.get("class") if isinstance(error, dict) else None
+        name = term(error.get("class"), "error") if isinstance(error, dict) else None
         parts.append(f"{bad} × {name}" if name and bad > 1 else (name or _("%(n)d failed") % {"n": bad}))
     if status == "mark_successed":
         parts.append(_("succeeded by hand"))

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-# The engine's sentences → how they are told. A sentence that is not listed is shown as it was written.
+from dashboard.presenters import states
+from dashboard.presenters.told_texts import TEXTS
+
+# The engine's sentences → how they are told, where that is not as they are written (``told_texts.py``). A sentence that
+# is listed in neither is shown as it was written.
 _SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
     (re.compile(english), sentence)
     for english, sentence in (
@@ -133,9 +139,61 @@ _ALERTS: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
 )
 
 
+# What stands in a sentence's places; any text where nothing is said of it.
+_PLACES = {"n": r"\d+", "m": r"\d+", "tool": r"\S+", "step": r"\S+", "who": r"\S+", "finding": r"\w+", "rest": r".*"}
+_FINDING: dict[str, Promise | str] = {
+    "applied": _("applied"),
+    "partial": _("applied in part"),
+    "conflicts": _("another effect"),
+    "not_found": _("not found"),
+    "in_progress": _("the tool still works on it"),
+    "unreachable": _("the tool cannot be reached"),
+    "held": _("the question is kept back"),
+}
+
+
+def _as_written(text: str) -> tuple[re.Pattern[str], Promise | str]:
+    """Return the pattern of a sentence that is told as the engine writes it, and the sentence."""
+    parts = re.split(r"%\((\w+)\)s", text)
+    places = [f"(?P<{name}>{_PLACES.get(name, '.+')})" for name in parts[1::2]]
+    said = [re.escape(part) for part in parts[::2]]
+    pattern = said[0] + "".join(place + part for place, part in zip(places, said[1:], strict=True))
+    return re.compile(pattern, re.DOTALL), gettext_lazy(text)
+
+
+_ALL = (*_SENTENCES, *_ALERTS, *map(_as_written, TEXTS))
+
+
+@lru_cache(maxsize=4096)
+def _found(text: str) -> tuple[Promise | str, dict[str, str]] | None:
+    """Return the sentence that a text is, with what stands in its places; the lists tell the same ones again."""
+    for pattern, sentence in _ALL:
+        if found := pattern.fullmatch(text):
+            return sentence, {name: value or "" for name, value in found.groupdict().items()}
+    return None
+
+
+def _place(name: str, value: str) -> str:
+    if name == "why":
+        return told(value)
+    if name in ("state", "step_state"):
+        return states.word(value, "operation" if name == "state" else "step")
+    return finding_word(value) if name == "finding" else value
+
+
+def finding_word(kind: str) -> str:
+    """Return what a question about an effect found."""
+    return str(_FINDING.get(kind, kind.replace("_", " ")))
+
+
 def told(text: str | None) -> str:
-    """Return a reason or an alert's title as the reader is told it; an empty text for none."""
-    for pattern, sentence in (*_SENTENCES, *_ALERTS):
-        if text and (found := pattern.fullmatch(text)):
-            return str(sentence) % found.groupdict() if found.groupdict() else str(sentence)
-    return text or ""
+    """Return a reason, a message or an alert's title as the reader is told it; an empty text for none.
+
+    What no sentence of the engine fits (a person's words, a tool's) is returned as it is.
+    """
+    if not text or (found := _found(text)) is None:
+        return text or ""
+    sentence, places = found
+    if not places:
+        return str(sentence)
+    return (str(sentence) % {name: _place(name, value) for name, value in places.items()}).strip()

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from dashboard.presenters import states, times
+from dashboard.presenters.told import told
 from dashboard.presenters.why_focus import Blocker as Blocker
 from dashboard.presenters.why_focus import blockers as blockers
 
@@ -263,7 +264,7 @@ def _timed_out(facts: Facts) -> Answer:
         one = late[-1]
         text = _("Yes, attempt %(n)d: %(message)s") % {
             "n": one["number"],
-            "message": (one["error"] or {}).get("message", ""),
+            "message": told((one["error"] or {}).get("message")),
         }
         return Answer(question, NO, text)
     if lost:
@@ -384,5 +385,5 @@ def _paused(facts: Facts) -> Answer:
         return Answer(question, WAIT, _("An operator asked for a hold; it takes effect at the next yield."))
     error = step["error"] if isinstance(step.get("error"), dict) else {}
     if error.get("class") in ("permission", "policy", "budget"):
-        return Answer(question, NO, _("Yes, it was refused: %(message)s") % {"message": error.get("message", "")})
+        return Answer(question, NO, _("Yes, it was refused: %(message)s") % {"message": told(error.get("message"))})
     return Answer(question, NONE, _("No."))

@@ -53,7 +53,7 @@ def _text(step: dict[str, Any], now: datetime) -> str:
     since = step["started_at"] if step["status"] in ("running", "unknown") else step["queued_at"] or step["created_at"]
     if step["status"] in ("failed", "killed"):
         error = step["error"] if isinstance(step["error"], dict) else {}
-        return str(error.get("message") or states.cause_word(step["cause"]) or states.word(step["status"]))
+        return str(told(error.get("message")) or states.cause_word(step["cause"]) or states.word(step["status"]))
     if step["status"] == "skipped":
         return states.cause_word(step["cause"])
     if step["not_before"] and step["status"] == "waiting":

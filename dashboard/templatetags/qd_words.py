@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext as _
 
-from dashboard.presenters import states, terms
+from dashboard.presenters import acts, states, terms
 from dashboard.presenters.told import told as told_reason
 from runtime.kernel.classes import class_of
 
@@ -42,6 +42,12 @@ def event_subject(event: dict[str, Any]) -> str:
 def told(reason: str | None) -> str:
     """Return a reason of the engine in the reader's language."""
     return told_reason(reason)
+
+
+@register.filter
+def audit_word(name: str, of: str) -> str:
+    """Return the word of an act, a subject or a result of the audit."""
+    return acts.audit_word(name, of)
 
 
 @register.filter
