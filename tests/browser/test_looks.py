@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from html import unescape
 
 import pytest
+from django.test import Client
 from django.urls import resolve, reverse
 from playwright.sync_api import expect
 
@@ -12,14 +15,14 @@ from approvals.models import Request
 from dashboard import urls
 from dashboard.pages.ask_acts import KINDS
 from dashboard.pages.step import PARTS
-from dashboard.presenters.consequences import RUN_VERBS, STEP_VERBS
+from dashboard.presenters.consequences import RUN_VERBS, STEP_VERBS, question
 from repair.actions.bulk import prepare_bulk
 from repair.actions.claim import claim_case
 from repair.actions.open import open_case
 from repair.actions.runbooks import write_runbook
 from runtime.actions.limits import set_limit
 from runtime.actions.stops import set_stop
-from runtime.models import Breaker
+from runtime.models import Breaker, Step
 from runtime.store.tx import tenant_tx
 from tests.support.actors import member
 from tests.support.alarms import about, alert, heal
@@ -71,7 +74,7 @@ def pages(made: Scene) -> list[str]:
         *[f"/steps/{step}/verbs/{verb}/" for verb in STEP_VERBS],
         f"/steps/{made.engine.step(made.runs['runs'], 'a').id}/verbs/kill/",
         f"/steps/{made.engine.step(made.runs['held'], 'b').id}/verbs/skip/",
-        f"/inbox/{question(made)}/",
+        f"/inbox/{asked(made)}/",
         f"/tasks/{made.engine.run(run).task_id}/",
         "/tasks/",
         "/inbox/",
@@ -107,7 +110,7 @@ def pages(made: Scene) -> list[str]:
     ]
 
 
-def question(made: Scene) -> uuid.UUID:
+def asked(made: Scene) -> uuid.UUID:
     """Ask for an input and return the request's id."""
     nodes = [{"id": "which", "kind": "input", "title": "Which seat?", "role": "admin", "form": FORM}]
     run_id = made.engine.submit({"format": "quarterdeck/1", "name": "seats", "nodes": nodes}, {}, name="Seats")
@@ -154,6 +157,40 @@ def test_every_page_of_the_console_is_looked_at(made: Scene):
         if is_page and one.name not in looked:
             missing.append(one.name)
     assert sorted(missing) == sorted(PARTS_OF_PAGES)
+
+
+def heading_of(page: str) -> str:
+    """Return what a page's one heading of the first level says."""
+    found = re.findall(r"<h1\b[^>]*>(.*?)</h1>", page, re.DOTALL)
+    assert len(found) == 1, found
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", found[0])).split())
+
+
+def test_every_page_has_one_heading_that_names_its_act_and_its_subject(made: Scene):
+    reader, stranger = Reader(made.tenant, "admin"), Client()
+    assert heading_of(stranger.get("/sign-in/").content.decode())
+    steps = {str(step): name for step, name in steps_of(made)}
+    for path in pages(made):
+        page = reader.get(path, None)
+        heading = heading_of(page)
+        assert heading, path
+        kind, _slash, rest = path.strip("/").partition("/")
+        act = rest.rpartition("/")[2]
+        if "/verbs/" in path or "/acts/" in path:
+            # Their names in the window and the history of a browser tell them apart as well.
+            [name] = re.findall(r"<title>(.*?) · Quarterdeck</title>", page, re.DOTALL)
+            assert " ".join(unescape(name).split()) == heading, path
+        if "/verbs/" in path:
+            subject = steps[rest[:36]] if kind == "steps" else heading_of(reader.get(f"/runs/{rest[:36]}/"))
+            assert heading == question(act, subject, "step" if kind == "steps" else "run"), path
+        if "/acts/" in path:
+            assert heading == f"{KINDS[act].word}: {heading_of(reader.get(f'/inbox/{rest[:36]}/'))}", path
+
+
+def steps_of(made: Scene) -> list[tuple[uuid.UUID, str]]:
+    """Return (id, node) of every step of the scene."""
+    with tenant_tx(made.tenant.id):
+        return list(Step.objects.values_list("id", "node"))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
