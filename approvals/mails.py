@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from approvals.groups import members_asked, named
 from approvals.requests import request_of_message
-from runtime.kernel.messages import Mail
+from runtime.kernel.messages import Mail, subject_of
 from runtime.store.links import page_link
 from runtime.store.tx import Tx
 
@@ -36,8 +36,11 @@ def asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
     if row["deadline"] is not None:
         lines.append(_("Decide before: %(time)s UTC") % {"time": row["deadline"].strftime("%Y-%m-%d %H:%M")})
     lines += ["", link, "", _("The link only opens the page. You decide there, after signing in.")]
-    title = " ".join(row["title"].split())[:120]
-    return Mail(to=to, subject=_subject(why) % {"title": title}, text="\n".join(lines))
+    said = _subject(why) % {"title": " ".join(row["title"].split())[:120]}
+    subject = subject_of(said, row["id"], row["task_name"], row["target"])
+    # An edited proposal is another row and the same request: it keeps the thread of the first.
+    [(_id, first)] = tx.rows("approval_roots", ([row["id"]],))
+    return Mail(to=to, subject=subject, text="\n".join(lines), thread=f"request.{first}")
 
 
 def _subject(why: str) -> str:

@@ -29,8 +29,8 @@ from repair.models import BulkRepair, Case, Proposal
 from repair.reviews import needed
 from repair.verbs import REVIEW
 from runtime.access.roles import ROLES, effective, verbs_of_role
-from runtime.kernel.messages import Mail
-from runtime.models import Membership
+from runtime.kernel.messages import Mail, subject_of
+from runtime.models import Membership, Operation, Task
 from runtime.store.links import page_link
 from runtime.store.tx import Tx
 
@@ -66,7 +66,18 @@ def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
         "",
         page_link(tx, f"/repairs/{case.id}/"),
     ]
-    return Mail(to=to, subject=_("Repair overdue: %(title)s") % {"title": title[:120]}, text="\n".join(lines))
+    subject = subject_of(_("Repair overdue: %(title)s") % {"title": title[:120]}, case.id, *_pieces(case))
+    return Mail(to=to, subject=subject, text="\n".join(lines), thread=_thread(case))
+
+
+def _pieces(case: Case) -> tuple[str | None, ...]:
+    """Return what tells a case from others with the same title: its operation's key and its run's name."""
+    key = Operation.objects.filter(id=case.operation_id).values_list("business_key", flat=True).first()
+    return key, Task.objects.filter(id=case.task_id).values_list("name", flat=True).first()
+
+
+def _thread(case: Case) -> str:
+    return f"case.{case.id}"
 
 
 def _addresses(tx: Tx, case: Case) -> list[str]:
@@ -98,7 +109,8 @@ def review_asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
     if asked.due is not None:
         lines.append(_("Due at %(time)s UTC") % {"time": asked.due.strftime("%Y-%m-%d %H:%M")})
     lines += ["", page_link(tx, asked.path), "", _("The link only opens the page. You decide there, after signing in.")]
-    return Mail(to=to, subject=_("Review needed: %(title)s") % {"title": asked.title[:120]}, text="\n".join(lines))
+    subject = subject_of(_("Review needed: %(title)s") % {"title": asked.title[:120]}, asked.id, *asked.pieces)
+    return Mail(to=to, subject=subject, text="\n".join(lines), thread=asked.thread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,9 @@ class _Asked:
     by_user: tuple[int | None, ...]
     due: datetime | None
     path: str
+    id: uuid.UUID
+    thread: str
+    pieces: tuple[str | None, ...] = ()
 
 
 def _case_asked(payload: dict[str, Any]) -> _Asked | None:
@@ -122,7 +137,8 @@ def _case_asked(payload: dict[str, Any]) -> _Asked | None:
         return None
     by_user = (proposal.proposed_user_id, case.owner_user_id)
     title = " ".join(case.title.split())
-    return _Asked(title, proposal.resolution, proposal.proposed_by, by_user, case.due_at, f"/repairs/{case.id}/")
+    about = (f"/repairs/{case.id}/", case.id, _thread(case), _pieces(case))
+    return _Asked(title, proposal.resolution, proposal.proposed_by, by_user, case.due_at, *about)
 
 
 def _bulk_asked(payload: dict[str, Any]) -> _Asked | None:
@@ -132,7 +148,8 @@ def _bulk_asked(payload: dict[str, Any]) -> _Asked | None:
     cases = bulk.items.filter(state=NOT_BEGUN).count()
     title = ngettext("%(n)d repair case at once", "%(n)d repair cases at once", cases) % {"n": cases}
     path = f"/repairs/several/{bulk.id}/"
-    return _Asked(title, bulk.resolution, bulk.created_by, (bulk.created_user_id,), None, path)
+    about = (path, bulk.id, f"bulk.{bulk.id}")
+    return _Asked(title, bulk.resolution, bulk.created_by, (bulk.created_user_id,), None, *about)
 
 
 def _reviewers(asked: _Asked) -> list[str]:

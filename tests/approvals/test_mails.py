@@ -12,6 +12,8 @@ from approvals.actions.comments import comment_request
 from approvals.actions.handling import delegate_request
 from approvals.actions.times import escalate_request
 from runtime.actions.tenants import add_member
+from runtime.models import Outbox
+from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.outbox import deliver
 from tests.support.actors import member
 
@@ -33,7 +35,7 @@ def test_the_approver_is_told(office, mailbox, client):
     deliver()
     (message,) = mailbox
     assert message.recipients() == ["approver@office.example"]
-    assert message.subject == "Approval needed: Pay out"
+    assert message.subject == f"Approval needed: Pay out · {str(request['id'])[-8:]}"
     (link,) = re.findall(r"http\S+", message.body)
     path = link.removeprefix("http://127.0.0.1:8000")
     assert path == f"/inbox/{request['id']}/?tenant={office.tenant.slug}"
@@ -57,19 +59,57 @@ def test_nobody_is_told_of_what_is_decided(office, mailbox):
 
 @pytest.mark.req("C5.3", "C8.5")
 def test_a_mail_has_no_hidden_characters(office, mailbox):
-    office.pending(office.ask(title="Pay\u202e out\u200b"))
+    request = office.pending(office.ask(title="Pay\u202e out\u200b"))
     deliver()
     (message,) = mailbox
-    assert message.subject == "Approval needed: Pay⟨U+202E⟩ out⟨U+200B⟩"
+    assert message.subject == f"Approval needed: Pay⟨U+202E⟩ out⟨U+200B⟩ · {str(request['id'])[-8:]}"
     assert "A decision is waiting: Pay⟨U+202E⟩ out⟨U+200B⟩" in message.body
     assert not any(sign in message.body for sign in "\u202e\u200b")
 
 
+@pytest.mark.req("B5.3")
+def test_mails_with_one_title_tell_which_request_each_is_about(office, mailbox):
+    first, second = (office.pending(office.ask(target={"id": f"order {n}"})) for n in (4711, 4712))
+    third = office.pending(office.ask(target={"id": f"order {'9' * 80}"}))
+    deliver()
+    ends = [str(one["id"])[-8:] for one in (first, second, third)]
+    assert [one.subject for one in sorted(mailbox, key=lambda one: ends.index(one.subject[-8:]))] == [
+        f"Approval needed: Pay out · order 4711 · {ends[0]}",
+        f"Approval needed: Pay out · order 4712 · {ends[1]}",
+        f"Approval needed: Pay out · order {'9' * 53}… · {ends[2]}",
+    ]
+    assert len({one.extra_headers["Message-ID"] for one in mailbox}) == 3
+    assert len({one.extra_headers["References"] for one in mailbox}) == 3
+
+
+@pytest.mark.req("B5.3")
+def test_all_mails_about_a_request_are_one_thread_and_one_that_is_sent_again_is_the_same(office, mailbox):
+    cleo = boxed(office, "approver", "cleo")
+    request = office.pending(office.ask())
+    deliver()
+    delegate_request(actor=office.approver, request_id=request["id"], to=cleo.name, reason="yours")
+    deliver()
+    asked, handed = mailbox
+    assert asked.extra_headers["Message-ID"] != handed.extra_headers["Message-ID"]
+    root = f"<request.{request['id']}@127.0.0.1>"
+    for one in mailbox:
+        head = one.message()
+        assert (head["References"], head["In-Reply-To"]) == (root, root)
+    # Its sender died after the mail had left and before it was marked.
+    with tenant_tx(office.tenant.id):
+        Outbox.objects.update(sent_at=None, claimed_until=None)
+    deliver()
+    again = [one.extra_headers["Message-ID"] for one in mailbox[2:]]
+    assert sorted(again) == sorted(one.extra_headers["Message-ID"] for one in (asked, handed))
+
+
 def told(mailbox, office) -> list[tuple[str, list[str]]]:
-    """Send what is due; return (subject, who by the name of their box) of each mail since the last look."""
+    """Send what is due; return (subject without its id, who by the name of their box) of each mail since then."""
     mailbox.clear()
     deliver()
-    return sorted((one.subject, sorted(to.partition("@")[0] for to in one.recipients())) for one in mailbox)
+    return sorted(
+        (one.subject.rpartition(" · ")[0], sorted(to.partition("@")[0] for to in one.recipients())) for one in mailbox
+    )
 
 
 def boxed(office, role: str, box: str):

@@ -192,7 +192,8 @@ def test_half_of_the_time_warns_and_a_tenth_reminds_once_each(fresh_db, office, 
         remind()
         remind()
         deliver()
-        assert [one.subject for one in mail.outbox if "approver@office.example" in one.recipients()][-1] == subject
+        subjects = [one.subject for one in mail.outbox if "approver@office.example" in one.recipients()]
+        assert subjects[-1].startswith(f"{subject} · ")
     assert kinds(office.pending(run_id)) == ["warned", "reminded"]
     clock.advance(200)
     remind()

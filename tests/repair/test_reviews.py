@@ -20,7 +20,7 @@ from repair.queries import list_cases
 from repair.reviews import count_reviews, waiting_reviews
 from runtime.access.verbs import STOP_READ
 from runtime.kernel.actor import Actor
-from runtime.models import Membership, Outbox
+from runtime.models import Membership, Operation, Outbox
 from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.outbox import deliver
 from tests.support.actors import member
@@ -146,7 +146,12 @@ def test_who_may_review_is_told_once_and_the_proposer_is_not(desk, mailbox, clie
     deliver()
     assert receivers(mailbox) == ["admin@desk.example", "second@desk.example"]
     message = mailbox[0]
+    with tenant_tx(desk.tenant.id):
+        key = Operation.objects.get(run_id=case["run_id"]).business_key
     assert message.subject.startswith("Review needed: ")
+    assert key in message.subject
+    assert message.subject.endswith(f" · {str(case['id'])[-8:]}")
+    assert message.message()["References"] == f"<case.{case['id']}@127.0.0.1>"
     assert "Proposed: Resume the step" in message.body
     assert f"Proposed by: {desk.oncall.label}" in message.body
     path = f"/repairs/{case['id']}/?tenant={desk.tenant.slug}"
@@ -181,7 +186,7 @@ def test_a_bulk_repair_asks_for_its_review_once_and_its_cases_do_not(desk, mailb
     said = bulk_ordered(desk)
     deliver()
     assert receivers(mailbox) == ["admin@desk.example", "second@desk.example"]
-    assert mailbox[0].subject == "Review needed: 2 repair cases at once"
+    assert mailbox[0].subject == f"Review needed: 2 repair cases at once · {said['bulk_id'][-8:]}"
     assert f"/repairs/several/{said['bulk_id']}/" in mailbox[0].body
     bulk_id = uuid.UUID(said["bulk_id"])
     review_bulk(actor=desk.second, bulk_id=bulk_id, decision="approve", expected_version=said["version"])

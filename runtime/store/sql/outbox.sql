@@ -16,7 +16,7 @@ WHERE id = ANY(%s) AND sent_at IS NULL AND (claimed_until IS NULL OR claimed_unt
 -- Whoever claims it sends it; a sender that dies leaves it to the next after the claim's time.
 UPDATE qd_outbox SET claimed_until = qd_now() + make_interval(secs => %s), attempts = attempts + 1
 WHERE id = %s AND sent_at IS NULL AND (claimed_until IS NULL OR claimed_until <= qd_now())
-RETURNING topic, payload, attempts, schema_version, qd_now() - created_at > make_interval(secs => %s);
+RETURNING topic, payload, attempts, event_id, qd_now() - created_at > make_interval(secs => %s);
 
 -- name: message_done
 -- Only whoever holds the claim marks: another one may have taken it over, and will mark its own send.

@@ -305,7 +305,8 @@ def _mail(to: list[str], row: tuple[Any, ...], link: str) -> Mail:
     if row[5] > len(subjects):
         lines.append(f"- … {row[5]} in all")
     lines += ["", f"Since {row[6].strftime('%Y-%m-%d %H:%M:%S')} UTC", "", link]
-    return Mail(to=to, subject=f"[{row[2]}] {' '.join(row[3].split())}"[:200], text="\n".join(lines))
+    subject = f"[{row[2]}] {' '.join(row[3].split())}"[:200]
+    return Mail(to=to, subject=subject, text="\n".join(lines), thread=f"alert.{row[0]}")
 
 
 def _webhook(target_id: uuid.UUID, url: str, row: tuple[Any, ...], link: str, name: str) -> Webhook:

@@ -18,9 +18,10 @@ import structlog
 from django.core.mail import EmailMessage
 
 from runtime.kernel import seams
+from runtime.kernel.conf import conf
 from runtime.kernel.errors import Unavailable
 from runtime.kernel.ids import uuid7
-from runtime.kernel.messages import Mail, Webhook
+from runtime.kernel.messages import Mail, Webhook, thread_headers
 from runtime.kernel.unseen import marked
 from runtime.store.tx import tenant_tx
 from runtime.worker.maintenance.relay import Relay, Sent
@@ -57,7 +58,7 @@ def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID, unsent: str, their
         row = tx.one("message_claim", (_CLAIM_SECONDS, message_id, MAX_AGE_SECONDS))
     if row is None:
         return Sent()
-    topic, payload, attempts, _schema_version, old = row
+    topic, payload, attempts, event_id, old = row
     parts, problem, poison, away = [], unsent, False, False
     if not unsent:
         try:
@@ -67,8 +68,8 @@ def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID, unsent: str, their
         except Exception as trouble:  # one message that cannot be made must not stop the others
             log.exception("a message cannot be made", message=str(message_id), topic=topic)
             problem, poison = f"cannot be made: {type(trouble).__name__}: {trouble}"[:500], True
-    for part in parts:
-        wrong, its_away = _send(part)
+    for number, part in enumerate(parts):
+        wrong, its_away = _send(part, f"{event_id}.{number}" if number else str(event_id))
         problem, away = wrong or problem, away or its_away
     given_up = bool(problem) and (attempts >= (POISON_ATTEMPTS if poison else MAX_ATTEMPTS) or old)
     wait = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2.0 ** (attempts - 1))
@@ -118,15 +119,20 @@ def _compose(tenant_id: uuid.UUID, topic: str, payload: dict[str, Any]) -> list[
     return [] if made is None else made if isinstance(made, list) else [made]
 
 
-def _send(part: Mail | Webhook) -> tuple[str, bool]:
-    """Send one; return what went wrong (or an empty string), and whether its webhook takes no other message either."""
+def _send(part: Mail | Webhook, name: str) -> tuple[str, bool]:
+    """Send one; return what went wrong (or an empty string), and whether its webhook takes no other message either.
+
+    ``name`` is the part's own, the same each time it is tried.
+    """
     try:
         if isinstance(part, Webhook):
             post(part)
             return "", False
         several = len(part.to) > 1
         subject, text = marked(part.subject), marked(part.text)
-        EmailMessage(subject, text, to=[] if several else part.to, bcc=part.to if several else []).send()
+        to, bcc = ([], part.to) if several else (part.to, [])
+        headers = thread_headers(name, part.thread, conf().public_url)
+        EmailMessage(subject, text, to=to, bcc=bcc, headers=headers).send()
     except (OSError, SMTPException, WebhookRefused, ValueError) as problem:
         return f"{type(problem).__name__}: {problem}"[:500], isinstance(problem, WebhookRefused) and problem.away
     except Exception as problem:  # whatever a backend raises counts as a try, so that its message is given up one day
