@@ -13,7 +13,7 @@ from dashboard.presenters import why as why_answers
 from dashboard.presenters import why_focus
 from dashboard.presenters.repairs import board as effects_board
 from dashboard.presenters.repairs import row as case_row
-from dashboard.presenters.undoing import all_steps
+from dashboard.presenters.undoing import all_steps, in_order
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.kernel.actor import Actor
@@ -43,15 +43,15 @@ MAX_EVENTS = 20_000
 def graph(request: HttpRequest, actor: Actor, context: Context) -> Context:
     """Return the nodes by level, for the list that stands where the drawn graph will be."""
     statuses: dict[str, int] = {}
-    for node in context["graph"]["nodes"]:
+    nodes = in_order(context["graph"])
+    for node in nodes:
         if node["step"]:
             statuses[node["step"]["status"]] = statuses.get(node["step"]["status"], 0) + 1
     edges: dict[str, list[str]] = {}
     for edge in context["graph"]["edges"]:
         edges.setdefault(edge["target"], []).append(edge["source"])
-    nodes = context["graph"]["nodes"]
     return {
-        "nodes": [{**node, "after": edges.get(node["id"], [])} for node in nodes[:LISTED_NODES]],
+        "nodes": [{"after": edges.get(node["id"], []), **node} for node in nodes[:LISTED_NODES]],
         "more": max(0, len(nodes) - LISTED_NODES),
         "statuses": [(name, statuses[name]) for name in STEP_STATUSES if name in statuses],
         "after": context["graph"]["last_included_seq"],
@@ -68,9 +68,10 @@ def past(request: HttpRequest, actor: Actor, context: Context) -> Context:
     except EventsGone as problem:
         return {"past": None, "gone": problem.extra["available"]}
     then = {step["node"]: step for step in told["steps"]}
-    nodes = [{**node, "step": then[node["id"]]} for node in context["graph"]["nodes"] if node["id"] in then]
+    every = in_order(context["graph"])
+    nodes = [{**node, "step": then[node["id"]]} for node in every if node["id"] in then]
     keys = ("status", "cause", "execution_version")
-    titles = {node["id"]: node["title"] for node in context["graph"]["nodes"]}
+    titles = {node["id"]: node["title"] for node in every}
     steps = [{**one, "title": titles.get(one["node"], one["node"])} for one in told["steps"]]
     changed = [one for one in steps if one["now"] and any(one[key] != one["now"][key] for key in keys)]
     return {

@@ -1,7 +1,7 @@
 // The graph on a phone: its steps in order, one a row, with the same edges as lanes beside them. Rows out of sight have
 // no elements when there are many.
 
-import { detail, spoken } from "./graph-words.js";
+import { WORDS, detail, spoken } from "./graph-words.js";
 import { html, mark, svg } from "./graph-svg.js";
 
 const ROW = 48;
@@ -30,15 +30,17 @@ export class Lanes {
   use(model) {
     this.model = model;
     this.lanes = lanesOf(model);
-    this.railed = this.lanes.fits && model.nodes.length <= ALL_BELOW;
-    this.width = 11 + LANE * (this.railed ? this.lanes.count : 1);
+    this.railed = this.lanes.fits && model.all.length <= ALL_BELOW;
+    // What undoes a step stands one lane to its right.
+    this.width = 11 + LANE * ((this.railed ? this.lanes.count : 1) + (model.undoing.length ? 1 : 0));
     this.list.style.setProperty("--lanes", `${this.width + 20}px`);
     this.relist();
   }
 
   /** The filter changed: other rows, at other places. */
   relist() {
-    this.shown = this.matched ? this.model.nodes.filter((node) => this.matched.has(node)) : this.model.nodes;
+    const rows = this.model.undoing.length ? this.model.nodes.flatMap((node) => [node, ...(node.undo || [])]) : this.model.nodes;
+    this.shown = this.matched ? rows.filter((node) => this.matched.has(node)) : rows;
     for (const row of this.rows.values()) row.remove();
     this.rows.clear();
     this.list.style.height = `${this.shown.length * ROW}px`;
@@ -80,11 +82,11 @@ export class Lanes {
   }
 
   #row(node, index) {
-    const lane = this.matched || !this.railed ? 0 : this.lanes.of.get(node);
+    const lane = (this.matched || !this.railed ? 0 : this.lanes.of.get(node.undoes || node)) + (node.undoes ? 1 : 0);
     const row = html("a", { role: "listitem", href: this.address(node), on: { click: (event) => {
       event.preventDefault();
       this.open(node);
-    } } }, mark(node.status, "mark-18"), html("b", { class: "trunc", text: short(node.label || node.title) }), html("span", { class: "r" }));
+    } } }, mark(node.status, "mark-18"), html("b", { class: "trunc", text: node.undoes ? undoes(node) : short(node.label || node.title) }), html("span", { class: "r" }));
     row.style.top = `${index * ROW}px`;
     row.firstChild.style.left = `${11 + LANE * lane - 9 + 7}px`;
     this.#fill(row, node);
@@ -93,7 +95,7 @@ export class Lanes {
 
   #fill(row, node) {
     const [text, toned] = detail(node);
-    row.className = `lrow st-${node.status}${node === this.selected ? " sel" : ""}`;
+    row.className = `lrow st-${node.status}${node.undoes ? " undo" : ""}${node === this.selected ? " sel" : ""}`;
     const use = row.firstChild.firstChild;
     if (use.getAttribute("href") !== `#m-${node.status}`) {
       use.setAttribute("href", `#m-${node.status}`);
@@ -121,7 +123,7 @@ export class Lanes {
     this.lanesStale = false;
     this.picture?.remove();
     if (this.matched || !this.railed) return;
-    const height = this.model.nodes.length * ROW;
+    const height = this.shown.length * ROW;
     this.picture = svg("svg", { class: "rails", width: this.width + 14, height, "aria-hidden": "true" });
     const paths = new Map();
     for (const edge of this.model.edges) {
@@ -132,7 +134,12 @@ export class Lanes {
       const d = `M${ax} ${a}${bend(ax, lx, a, 1)}V${b - (lx === bx ? 0 : 8)}${lx === bx ? "" : `Q${lx} ${b} ${lx + Math.sign(bx - lx) * 8} ${b}H${bx}`}`;
       paths.set(kind, (paths.get(kind) || "") + d);
     }
-    for (const kind of ["skip", "todo", "done", "crit-todo", "crit"]) {
+    for (const node of this.model.undoing) {
+      const [from, to] = [node.undoes, node].map((one) => this.place.get(one) * ROW + ROW / 2);
+      const x = this.#x(this.lanes.of.get(node.undoes));
+      paths.set("undo", `${paths.get("undo") || ""}M${x} ${from}V${to}h${LANE}`);
+    }
+    for (const kind of ["undo", "skip", "todo", "done", "crit-todo", "crit"]) {
       if (paths.has(kind)) this.picture.append(svg("path", { class: `e e-${kind}`, d: paths.get(kind) }));
     }
     this.list.prepend(this.picture);
@@ -149,6 +156,8 @@ export class Lanes {
     if (top < 120 || top > innerHeight - 160) this.scroller.scrollBy({ top: top - innerHeight / 3 });
   }
 }
+
+const undoes = (node) => WORDS.undoes(node.check, short(node.undoes.label || node.undoes.title));
 
 // Both ends of a name stay: siblings differ at theirs.
 function short(name) {

@@ -79,8 +79,7 @@ export class Minimap {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
     const { nodes, box } = this.source;
-    const w = Math.max(1.2, box[0] * this.sx);
-    const h = Math.max(1, box[1] * this.sy);
+    const sizeOf = ([w, h]) => [Math.max(1.2, w * this.sx), Math.max(1, h * this.sy)];
     const byState = new Map();
     for (const node of nodes) {
       const state = node.members ? stateOfGroup(node) : node.status;
@@ -90,9 +89,9 @@ export class Minimap {
     for (const [state, some] of byState) {
       pen.fillStyle = pen.strokeStyle = colour(state);
       pen.globalAlpha = state === "succeeded" || HOLLOW.has(state) ? 0.55 : 0.95;
-      const hollow = HOLLOW.has(state) && h > 3;
       for (const node of some) {
-        if (hollow) pen.strokeRect(node.x * this.sx + 0.5, node.y * this.sy + 0.5, w - 1, h - 1);
+        const [w, h] = sizeOf(node.box || box);
+        if (HOLLOW.has(state) && h > 3) pen.strokeRect(node.x * this.sx + 0.5, node.y * this.sy + 0.5, w - 1, h - 1);
         else pen.fillRect(node.x * this.sx, node.y * this.sy, w, h);
       }
     }

@@ -1,6 +1,7 @@
 // What the drawing knows: nodes, edges, counts, the critical path. No element of the page is touched here.
 
-import { ENDED, TICKING } from "./graph-words.js";
+import { hang, place, undoNode } from "./graph-undo.js";
+import { ENDED } from "./graph-words.js";
 import { seen } from "./unseen.js";
 
 const OK = new Set(["succeeded", "mark_successed"]);
@@ -11,19 +12,20 @@ const NOTHING = { status: "waiting", cause: null, attempt: 0, version: 0, execut
 
 export class Model {
   constructor(graph) {
-    this.layout = graph.layout;
+    this.layout = this.size = graph.layout;
     this.run = graph.run;
     this.seq = graph.last_included_seq;
     this.nodes = graph.nodes.map((one, index) => ({
       ...NOTHING, ...one.step, step: one.step?.id || null, index, id: one.id, title: seen(one.title), kind: one.kind,
-      tool: one.tool, level: one.level, x: one.x, y: one.y, group: one.group, before: [], after: [], ins: [], outs: [],
+      tool: one.tool, level: one.level, x: one.x, y: one.y, own: { x: one.x, y: one.y }, group: one.group, before: [], after: [], ins: [],
+      outs: [],
     }));
     nameShort(this.nodes);
     this.byId = new Map(this.nodes.map((node) => [node.id, node]));
     this.edges = graph.edges.map((one, index) => {
       const source = this.byId.get(one.source);
       const target = this.byId.get(one.target);
-      const edge = { index, source, target, case: one.case, points: one.points, state: "todo",
+      const edge = { index, source, target, case: one.case, points: one.points, own: one.points, state: "todo",
         forgiving: one.optional || one.on_failure === "continue_on_error" };
       source.outs.push(edge);
       target.ins.push(edge);
@@ -35,9 +37,30 @@ export class Model {
     for (const node of this.nodes) readTimes(node);
     this.counts = new Map();
     for (const node of this.nodes) this.#count(node.status, 1);
+    // What undoes an effect hangs on its step: it is counted, found and opened, and lies on no way through the graph.
+    this.undoing = [];
+    this.undoEdges = [];
+    for (const one of graph.undoing || []) this.#hang(one.id, one);
+    place(this);
     this.groups = this.layout.groups ? groupsOf(this) : null;
     this.critical = new Set();
     this.criticalEdges = new Set();
+  }
+
+  /** Every step that is drawn. */
+  get all() {
+    return this.undoing.length ? [...this.nodes, ...this.undoing] : this.nodes;
+  }
+
+  #hang(name, known) {
+    const node = undoNode(this, name, known);
+    if (!node) return null;
+    this.undoing.push(node);
+    this.byId.set(name, node);
+    hang(node);
+    readTimes(node);
+    this.#count(node.status, 1);
+    return node;
   }
 
   #count(status, by) {
@@ -45,15 +68,20 @@ export class Model {
   }
 
   /**
-   * Take run and steps over; return the nodes that changed, and say in `edgesMoved` whether edges did. An older state
-   * never replaces a newer one.
+   * Take run and steps over; return the nodes that changed, and say in `edgesMoved` whether edges did, in `grown` whether
+   * steps came that undo effects, and in `placed` whether the drawing moved for them. An older state never replaces a
+   * newer one.
    */
   apply(run, steps) {
     this.run = run;
-    this.edgesMoved = false;
+    this.edgesMoved = this.grown = this.placed = false;
     const changed = new Set();
     for (const step of steps) {
-      const node = this.byId.get(step.node);
+      let node = this.byId.get(step.node);
+      if (!node) {
+        node = this.#hang(step.node, { kind: step.kind });
+        this.grown ||= node !== null;
+      }
       if (!node || older(step, node)) continue;
       if (step.status !== node.status) {
         this.#count(node.status, -1);
@@ -69,6 +97,7 @@ export class Model {
       readTimes(node);
       changed.add(node);
     }
+    if (this.grown) this.placed = place(this);
     for (const node of changed) {
       for (const edges of [node.outs, node.ins]) {
         for (const edge of edges) {
@@ -81,15 +110,11 @@ export class Model {
     return changed;
   }
 
-  ticking() {
-    return this.nodes.filter((node) => TICKING.has(node.status));
-  }
-
   matches(query, statuses) {
     const words = query.trim().toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length && !statuses.size) return null;
     const found = new Set();
-    for (const node of this.nodes) {
+    for (const node of this.all) {
       if (statuses.size && !statuses.has(node.status)) continue;
       const text = `${node.title} ${node.id} ${node.tool || node.kind} ${node.status}`.toLowerCase();
       if (words.every((word) => text.includes(word))) found.add(node);

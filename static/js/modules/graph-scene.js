@@ -4,11 +4,12 @@
 import { drawBox, fillBox, fillGroup } from "./graph-boxes.js";
 import { stateOfGroup } from "./graph-model.js";
 import { svg } from "./graph-svg.js";
+import { drawUndo, fillUndo } from "./graph-undo.js";
 
 export const READABLE = 0.42;
 const CALM_ABOVE = 24;
 const MANY_EDGES = 400;
-const KINDS = ["skip", "todo", "done", "crit-todo", "crit"];
+const KINDS = ["undo", "skip", "todo", "done", "crit-todo", "crit"];
 
 export class Scene {
   /** `source()` gives {nodes, edges, width, height, box, critical, criticalEdges} of what is shown now. */
@@ -32,11 +33,17 @@ export class Scene {
     this.stale = { window: true, edges: true, far: true };
   }
 
+  /** More hangs on the steps of this drawing, which stand where they stood. */
+  grow(source) {
+    this.source = source;
+    this.lines = source.edges.map((edge) => (edge.state === "undo" ? [lineOf(edge.points), ""] : roundedLine(edge.points)));
+    this.bounds = source.edges.map((edge) => boundsOf(edge.points));
+    this.stale = { window: true, edges: true, far: true };
+  }
+
   /** Show another drawing (all steps, or groups): everything is made anew. */
   use(source) {
-    this.source = source;
-    this.lines = source.edges.map((edge) => roundedLine(edge.points));
-    this.bounds = source.edges.map((edge) => boundsOf(edge.points));
+    this.grow(source);
     for (const element of this.shown.values()) element.remove();
     this.shown.clear();
     this.window = null;
@@ -55,12 +62,12 @@ export class Scene {
   }
 
   tick() {
-    for (const [node, element] of this.shown) if (!node.group) fillBox(element, node, true);
+    for (const [node, element] of this.shown) if (!node.group) (node.undoes ? fillUndo : fillBox)(element, node, true);
   }
 
   #fill(element, node) {
     const { source } = this;
-    (node.members ? fillGroup : fillBox)(element, node);
+    (node.members ? fillGroup : node.undoes ? fillUndo : fillBox)(element, node);
     const list = element.classList;
     list.toggle("crit", source.critical.has(node));
     list.toggle("sel", this.selected === node);
@@ -112,7 +119,8 @@ export class Scene {
     this.moved = true;
     const { nodes, box } = this.source;
     const wanted = new Set();
-    if (this.readable) for (const node of nodes) if (touches(seen, node.x, node.y, box[0], box[1])) wanted.add(node);
+    const inSight = (node) => touches(seen, node.x, node.y, ...(node.box || box));
+    if (this.readable) for (const node of nodes) if (inSight(node)) wanted.add(node);
     if (this.focused) wanted.add(this.focused);
     for (const [node, element] of this.shown) {
       if (wanted.has(node)) continue;
@@ -122,7 +130,7 @@ export class Scene {
     const fresh = document.createDocumentFragment();
     for (const node of wanted) {
       if (this.shown.has(node)) continue;
-      const element = drawBox(node, box);
+      const element = node.undoes ? drawUndo(node) : drawBox(node, box);
       this.shown.set(node, element);
       this.#fill(element, node);
       fresh.append(element);
@@ -163,11 +171,12 @@ export class Scene {
     if (!this.readable) {
       const { nodes, box } = this.source;
       for (const node of nodes) {
-        if (!touches(this.window, node.x, node.y, box[0], box[1])) continue;
+        const [w, h] = node.box || box;
+        if (!touches(this.window, node.x, node.y, w, h)) continue;
         const status = node.members ? stateOfGroup(node) : node.status;
         const key = `st-${status}${this.#dim(node) ? " dim" : ""}${this.selected === node ? " sel" : ""}`;
         if (!found.has(key)) found.set(key, []);
-        found.get(key).push(`M${node.x} ${node.y}h${box[0]}v${box[1]}h-${box[0]}z`);
+        found.get(key).push(`M${node.x} ${node.y}h${w}v${h}h-${w}z`);
       }
     }
     for (const [key, path] of this.far) if (!found.has(key)) put(path, "");
@@ -186,12 +195,13 @@ export class Scene {
   at({ x, y }) {
     const { nodes, box } = this.source;
     const slack = 3 / this.view.k;
-    return nodes.find((n) => x >= n.x - slack && x <= n.x + box[0] + slack && y >= n.y - slack && y <= n.y + box[1] + slack) || null;
+    const holds = (n, [w, h]) => x >= n.x - slack && x <= n.x + w + slack && y >= n.y - slack && y <= n.y + h + slack;
+    return nodes.find((n) => holds(n, n.box || box)) || null;
   }
 
   boxOf(node) {
-    const { box } = this.source;
-    return { x: node.x, y: node.y, width: box[0], height: box[1] };
+    const [width, height] = node.box || this.source.box;
+    return { x: node.x, y: node.y, width, height };
   }
 
   /** Give a node the keyboard, making its element if it is out of sight. */
@@ -230,6 +240,8 @@ function boundsOf(points) {
   }
   return found;
 }
+
+const lineOf = ([x, y, tx, ty]) => `M${x} ${y}L${tx} ${ty}`;
 
 /** [line, head]: an orthogonal line with corners of 7 px, and the arrow at its end. */
 function roundedLine(points) {

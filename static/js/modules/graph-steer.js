@@ -31,7 +31,7 @@ function go(graph, node) {
   graph.scene.focus(node);
 }
 
-// Along the edges in the direction they run; across them to the next box of the layer.
+// Along the edges in the direction they run; across them to the next of the layer.
 function neighbour(graph, node, key) {
   const { nodes, direction } = graph.source;
   const down = direction === "TB";
@@ -39,8 +39,11 @@ function neighbour(graph, node, key) {
   const [axis, level] = down ? ["x", "y"] : ["y", "x"];
   const nearer = (a, b) => Math.abs(a[axis] - node[axis]) - Math.abs(b[axis] - node[axis]);
   if (along[key]) return [...node[along[key]]].sort(nearer)[0];
-  const sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
-  return nodes.filter((one) => one[level] === node[level] && (one[axis] - node[axis]) * sign > 0).sort(nearer)[0];
+  // What undoes a step's effect comes right after it, before the layer's next box.
+  const step = node.undoes || node;
+  const layer = nodes.filter((one) => !one.undoes && one[level] === step[level]).sort((a, b) => a[axis] - b[axis]);
+  const row = layer.flatMap((one) => [one, ...(one.undo || [])]);
+  return row[row.indexOf(node) + (key === "ArrowRight" || key === "ArrowDown" ? 1 : -1)];
 }
 
 function nearest({ scene, view, source }) {

@@ -12,6 +12,10 @@ export const KIND = {
   wait: pick("timer", "定时"),
   verifier: pick("check", "核验"),
   agent: pick("agent", "智能体"),
+  input: pick("question", "提问"),
+  notify: pick("notice", "通知"),
+  compensation: pick("undoing", "撤销"),
+  compensation_check: pick("check of the undoing", "撤销的核验"),
 };
 
 export const STATUS = {
@@ -58,11 +62,17 @@ export const WORDS = {
   list: pick("List", "列表"),
   map: pick("Map", "图"),
   count: (n) => pick(`${n} ${n === 1 ? "step" : "steps"}`, `${n} 个步骤`),
-  drawing: (n) =>
+  drawing: (n, undoing = 0) =>
     pick(
       `${n} steps. Arrow keys move along the edges, Enter opens a step, plus and minus zoom, 0 shows everything.`,
       `共 ${n} 个步骤。方向键沿连线移动，回车打开步骤，加减号缩放，0 显示全部。`,
-    ),
+    ) + (undoing ? pick(
+      ` ${undoing} more undo effects; each is reached across the edges, behind the step it undoes.`,
+      `另有 ${undoing} 个步骤用于撤销副作用，沿横向方向键可在被撤销的步骤之后到达。`,
+    ) : ""),
+  undo: pick("undo", "撤销"),
+  check: pick("check", "核验"),
+  undoes: (check, title) => (check ? pick(`Check of the undoing: ${title}`, `撤销的核验：${title}`) : pick(`Undoing: ${title}`, `撤销：${title}`)),
   filterBy: (status, n) => pick(`${STATUS[status]}: ${n}. Show only these`, `${STATUS[status]}：${n}。只看这些`),
   gone: pick("This picture is no longer kept live.", "此图已不再实时更新。"),
   failed: pick("The graph could not be loaded.", "无法加载流程图。"),
@@ -128,12 +138,12 @@ function waiting(node) {
 }
 
 export const ENDED = new Set(["succeeded", "failed", "killed", "skipped", "mark_successed"]);
-export const TICKING = new Set(["running", "hold", "unknown", "queued", "waiting"]);
 
 /** Everything the drawing tells of a node, in words, for those who do not see it. */
 export function spoken(node) {
   const tries = node.attempt > 1 ? pick(`, attempt ${node.attempt}`, `，第 ${node.attempt} 次尝试`) : "";
   const [text, toned] = detail(node);
   const more = text.startsWith(STATUS[node.status]) || toned === null ? text : `${STATUS[node.status]}, ${text}`;
-  return `${node.title}, ${KIND[node.kind] || node.kind}, ${more}${tries}`;
+  // The title of what undoes an effect says its kind.
+  return node.undoes ? `${node.title}, ${more}${tries}` : `${node.title}, ${KIND[node.kind] || node.kind}, ${more}${tries}`;
 }

@@ -54,7 +54,7 @@ class Graph {
 
   #build() {
     const tools = html("div", { class: "tools" });
-    this.canvas = html("div", { class: "canvas", tabindex: "0", role: "application", "aria-label": WORDS.drawing(this.model.nodes.length) });
+    this.canvas = html("div", { class: "canvas", tabindex: "0", role: "application", "aria-label": WORDS.drawing(this.model.nodes.length, this.model.undoing.length) });
     this.lanesHost = html("div", { class: "phone-list" });
     const mini = html("div", { class: "mini" });
     this.percent = html("span", { text: "100 %" });
@@ -96,8 +96,9 @@ class Graph {
       const { nodes, edges, width, height, box } = model.groups;
       return { nodes, edges, width, height, box, direction: model.layout.groups.direction, critical: new Set(), criticalEdges: new Set() };
     }
-    const { width, height, box, direction } = model.layout;
-    return { nodes: model.nodes, edges: model.edges, width, height, box, direction, critical: model.critical, criticalEdges: model.criticalEdges };
+    const { width, height, box, direction } = model.size;
+    const edges = model.undoing.length ? [...model.edges, ...model.undoEdges] : model.edges;
+    return { nodes: model.all, edges, width, height, box, direction, critical: model.critical, criticalEdges: model.criticalEdges };
   }
 
   #use(mode, fit) {
@@ -184,7 +185,7 @@ class Graph {
       this.view.fit(false);
       return;
     }
-    const urgent = URGENT.map((status) => this.model.nodes.find((node) => node.status === status)).find(Boolean);
+    const urgent = URGENT.map((status) => this.model.all.find((node) => node.status === status)).find(Boolean);
     const node = named || urgent || this.model.nodes[0];
     if (!node) return;
     if (k >= 0.62) this.view.fit(false);
@@ -209,11 +210,12 @@ class Graph {
     const begun = performance.now();
     this.pending = { run: null, steps: new Map() };
     const changed = model.apply(pending.run, pending.steps.values());
+    if (model.grown) this.#grow();
     const touched = new Set(changed);
     // What stands after an ended step counts its inputs.
     for (const node of changed) for (const next of node.after) if (next.before.length > 1) touched.add(next);
     if (touched.size) {
-      if (this.mode === "groups") this.scene.touch(new Set([...changed].map((node) => model.groups.nodes[node.group])));
+      if (this.mode === "groups") this.scene.touch(new Set([...changed].map((node) => model.groups.nodes[(node.undoes || node).group])));
       else this.scene.touch(touched, model.edgesMoved);
       this.lanes.touch(touched);
       this.minimap.stale = true;
@@ -232,6 +234,17 @@ class Graph {
     this.root.dataset.seq = model.run.seq;
     performance.measure("qd:draw", { start: begun });
     document.dispatchEvent(new CustomEvent("qd:drawn", { detail: { seq: model.run.seq } }));
+  }
+
+  // Steps came that undo effects: they hang on theirs, and what lies behind makes room. Nothing else is chosen or moved.
+  #grow() {
+    this.canvas.setAttribute("aria-label", WORDS.drawing(this.model.nodes.length, this.model.undoing.length));
+    this.lanes.use(this.model);
+    if (this.mode === "groups") return;
+    const { source } = this;
+    if (this.model.placed) this.scene.use(source);
+    else this.scene.grow(source);
+    this.minimap.use(source);
   }
 
   #state(state, problem) {
