@@ -94,8 +94,10 @@ def test_what_undoes_a_step_comes_live_and_hangs_on_it(screen: Screen):
     page = watch(screen, run_id)
     assert "undo:pay" not in states(page)
     before = page.evaluate(PLACES)
+    page.evaluate(FOCUS, "mail")
     cancel(made, run_id)
     seq_of(page, made.engine.run(run_id).seq)
+    assert page.evaluate("() => document.activeElement.node?.id") == "mail", "who walks by keyboard stays there"
     assert states(page)["undo:pay"] == "queued"
     apart(page)
     small = page.locator(".nd.undo").first

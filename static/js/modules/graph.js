@@ -242,8 +242,11 @@ class Graph {
     this.lanes.use(this.model);
     if (this.mode === "groups") return;
     const { source } = this;
+    const held = document.activeElement?.node;
     if (this.model.placed) this.scene.use(source);
     else this.scene.grow(source);
+    // Boxes made anew have not the keyboard that one of them had.
+    if (held && this.model.placed) this.scene.focus(held);
     this.minimap.use(source);
   }
 
