@@ -225,6 +225,24 @@ def hold_word(status: str) -> str:
     return _("parked") if status == "queued" else _("pause asked")
 
 
+# The classes of errors (B4.1), and what stands for one where a message could not leave.
+ERROR = {
+    "network": gettext_lazy("network error"),
+    "timeout": gettext_lazy("time limit passed"),
+    "rate_limited": gettext_lazy("too many calls"),
+    "server_error": gettext_lazy("error at the tool"),
+    "validation": gettext_lazy("data does not fit"),
+    "permission": gettext_lazy("no permission"),
+    "not_found": gettext_lazy("not found"),
+    "business": gettext_lazy("refused by the rules of the business"),
+    "policy": gettext_lazy("refused by the policy"),
+    "cancelled": gettext_lazy("cancelled"),
+    "budget": gettext_lazy("limit used up"),
+    "protocol": gettext_lazy("unreadable answer"),
+    "internal": gettext_lazy("internal error"),
+    "oversize": gettext_lazy("answer too large"),
+    "poison": gettext_lazy("cannot be handled"),
+}
 # Where the engine has a fact from, where it names one in an actor's place.
 SOURCE = {
     "engine": gettext_lazy("engine"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext, gettext_lazy
 
+from dashboard.presenters import states
 from dashboard.presenters.told import told
 from runtime.kernel.errors import QuarterdeckError
 
@@ -206,24 +207,6 @@ SAMPLES = {
     "late_callback": gettext_lazy("late report"),
     "denied": gettext_lazy("denied"),
 }
-# The classes of errors (B4.1), and what stands for one where a message could not leave.
-ERROR = {
-    "network": gettext_lazy("network error"),
-    "timeout": gettext_lazy("time limit passed"),
-    "rate_limited": gettext_lazy("too many calls"),
-    "server_error": gettext_lazy("error at the tool"),
-    "validation": gettext_lazy("data does not fit"),
-    "permission": gettext_lazy("no permission"),
-    "not_found": gettext_lazy("not found"),
-    "business": gettext_lazy("refused by the rules of the business"),
-    "policy": gettext_lazy("refused by the policy"),
-    "cancelled": gettext_lazy("cancelled"),
-    "budget": gettext_lazy("limit used up"),
-    "protocol": gettext_lazy("unreadable answer"),
-    "internal": gettext_lazy("internal error"),
-    "oversize": gettext_lazy("answer too large"),
-    "poison": gettext_lazy("cannot be handled"),
-}
 # How an attempt ended.
 ATTEMPT = {
     "succeeded": gettext_lazy("succeeded"),
@@ -250,7 +233,7 @@ _WORDS: dict[str, dict[str, Any]] = {
     "effect": EFFECT,
     "keys": KEYS,
     "samples": SAMPLES,
-    "error": ERROR,
+    "error": states.ERROR,
     "attempt": ATTEMPT,
     "kept": KEPT,
 }

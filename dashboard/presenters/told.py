@@ -175,7 +175,7 @@ def _found(text: str) -> tuple[Promise | str, dict[str, str]] | None:
 
 def _place(name: str, value: str) -> str:
     if name == "why":
-        return told(value)
+        return str(states.ERROR[value]) if value in states.ERROR else told(value)
     if name in ("state", "step_state"):
         return states.word(value, "operation" if name == "state" else "step")
     return finding_word(value) if name == "finding" else value

@@ -1,8 +1,8 @@
 """The engine's sentences about cases, events, steps and calls, each as it is written and as a text of the catalog.
 
 A place %(name)s stands for what the engine puts there: ``n`` and ``m`` are numbers, ``tool``, ``step`` and ``who`` one
-word, ``why`` another sentence of the engine, ``state``, ``step_state`` and ``finding`` words of the code that are
-named again. ``rest`` may be missing. What fits several is told by the first.
+word, ``why`` another sentence of the engine or a class of errors, ``state``, ``step_state`` and ``finding`` words of
+the code that are named again. ``rest`` may be missing. What fits several is told by the first.
 """
 
 from __future__ import annotations

@@ -59,6 +59,13 @@ def test_what_the_code_says_on_a_page_is_in_the_catalog():
     assert set(OUTPUT_KINDS) == set(states.OUTPUT)
 
 
+REWORDED = {
+    "Failed runs: refund, step pay, error at the tool (2)",
+    "Failed runs: refund, deadline passed (2)",
+    "No receipt for refund:A-1 from shop.refund@1.",
+}
+
+
 @pytest.mark.parametrize(
     "title",
     [
@@ -79,7 +86,7 @@ def test_what_the_code_says_on_a_page_is_in_the_catalog():
     ],
 )
 def test_titles_of_alerts_and_reasons_are_told_in_the_readers_language(title):
-    assert told(title) in (title, "No receipt for refund:A-1 from shop.refund@1.")
+    assert told(title) in (title, *REWORDED)
     with translation.override("zh-hans"):
         assert re.search(r"[\u4e00-\u9fff]", told(title))
 

@@ -189,7 +189,7 @@ def test_what_a_tool_or_a_person_says_stays_as_it_was_written():
 
 
 def test_words_of_the_code_have_words_of_people():
-    assert set(terms.ERROR) >= set(ERROR_CLASSES)
+    assert set(states.ERROR) >= set(ERROR_CLASSES)
     assert set(terms.KEPT) == {"observation", "candidate", "external_fact"}
     for kind in Kind.__args__:  # type: ignore[attr-defined]
         [shown] = facts([{"name": "finding", "value": kind, "source": "query", "observed_at": None}])
