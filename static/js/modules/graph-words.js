@@ -67,7 +67,7 @@ export const WORDS = {
       `${n} steps. Arrow keys move along the edges, Enter opens a step, plus and minus zoom, 0 shows everything.`,
       `共 ${n} 个步骤。方向键沿连线移动，回车打开步骤，加减号缩放，0 显示全部。`,
     ) + (undoing ? pick(
-      ` ${undoing} more undo effects; each is reached across the edges, behind the step it undoes.`,
+      ` ${undoing} more ${undoing === 1 ? "undoes an effect" : "undo effects"}, reached across the edges, behind the step that is undone.`,
       `另有 ${undoing} 个步骤用于撤销副作用，沿横向方向键可在被撤销的步骤之后到达。`,
     ) : ""),
   undo: pick("undo", "撤销"),
