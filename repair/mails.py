@@ -72,8 +72,8 @@ def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
 
 def _pieces(case: Case) -> tuple[str | None, ...]:
     """Return what tells a case from others with the same title: its operation's key and its run's name."""
-    key = Operation.objects.filter(id=case.operation_id).values_list("business_key", flat=True).first()
-    return key, Task.objects.filter(id=case.task_id).values_list("name", flat=True).first()
+    key = Operation.objects.filter(id__in=[case.operation_id]).values_list("business_key", flat=True).first()
+    return key, Task.objects.filter(id__in=[case.task_id]).values_list("name", flat=True).first()
 
 
 def _thread(case: Case) -> str:

@@ -114,7 +114,7 @@ def test_what_undoes_a_step_comes_live_and_hangs_on_it(screen: Screen):
     apart(page)
     small = page.locator(".nd.undo").first
     expect(small).to_have_attribute("aria-label", re.compile("^Undoing: "))
-    expect(page.locator("path.e.e-undo")).to_have_attribute("d", re.compile("M"))
+    expect(page.locator(".edges path.e.e-undo")).to_have_attribute("d", re.compile("M"))
     after = page.evaluate(PLACES)
     assert len(after["boxes"]) > len(before["boxes"])
     at = {name: (x, y) for name, x, y, _w, _h in after["boxes"]}
