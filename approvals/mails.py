@@ -1,4 +1,4 @@
-"""The mail that says a request is waiting. Its link opens a page; nothing is ever decided by following one."""
+"""The mails that say a request is waiting. Their link opens a page; nothing is ever decided by following one."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from django.utils.translation import gettext as _
 from approvals.groups import members_asked, named
 from approvals.requests import request_of_message
 from runtime.kernel.messages import Mail, subject_of
+from runtime.store.languages import in_their_languages
 from runtime.store.links import page_link
 from runtime.store.tx import Tx
 
 
-def asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
-    """Compose the mail to those who may decide; None when the request is closed by now or nobody has an address.
+def asked(tx: Tx, payload: dict[str, Any]) -> list[Mail]:
+    """Compose the mails to those who may decide, each in their language; none when the request is closed by now.
 
     The payload is not in it: mail is read by more eyes than the approver's.
     """
     rows = tx.dicts("approval_read", (request_of_message(payload),))
     if not rows or rows[0]["state"] != "pending":
-        return None
-    row = rows[0]
-    why = payload.get("why", "asked")
-    to = _receivers(tx, row, why)
-    if not to:
-        return None
+        return []
+    row, why = rows[0], payload.get("why", "asked")
     link = page_link(tx, f"/inbox/{row['id']}/")
+    # An edited proposal is another row and the same request: it keeps the thread of the first.
+    [(_id, first)] = tx.rows("approval_roots", ([row["id"]],))
+    thread = f"request.{first}"
+    return in_their_languages(tx, _receivers(tx, row, why), lambda to: _mail(to, row, why, link, thread))
+
+
+def _mail(to: list[str], row: dict[str, Any], why: str, link: str, thread: str) -> Mail:
     lines = [
         _("A decision is waiting: %(title)s") % {"title": row["title"]},
         "",
@@ -38,9 +42,7 @@ def asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
     lines += ["", link, "", _("The link only opens the page. You decide there, after signing in.")]
     said = _subject(why) % {"title": " ".join(row["title"].split())[:120]}
     subject = subject_of(said, row["id"], row["task_name"], row["target"])
-    # An edited proposal is another row and the same request: it keeps the thread of the first.
-    [(_id, first)] = tx.rows("approval_roots", ([row["id"]],))
-    return Mail(to=to, subject=subject, text="\n".join(lines), thread=f"request.{first}")
+    return Mail(to=to, subject=subject, text="\n".join(lines), thread=thread)
 
 
 def _subject(why: str) -> str:

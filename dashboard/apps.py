@@ -11,9 +11,12 @@ class DashboardConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks; listen to failed sign-ins."""
+        """Register the system checks; listen to failed sign-ins; tell the engine's sentences in people's languages."""
         from dashboard.config import checks
         from dashboard.pages import sign_in_limits
+        from dashboard.presenters.told import told
+        from runtime.kernel import seams
 
         assert checks
+        seams.register_words(told)
         sign_in_limits.connect()

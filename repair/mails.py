@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,7 +31,9 @@ from repair.reviews import needed
 from repair.verbs import REVIEW
 from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.kernel.messages import Mail, subject_of
+from runtime.kernel.seams import in_words
 from runtime.models import Membership, Operation, Task
+from runtime.store.languages import in_their_languages
 from runtime.store.links import page_link
 from runtime.store.tx import Tx
 
@@ -45,18 +48,21 @@ _PROPOSED = {
 }
 
 
-def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
-    """Compose the mail to whom a case was escalated to, and to its tool's owner.
+def overdue(tx: Tx, payload: dict[str, Any]) -> list[Mail]:
+    """Compose the mails to whom a case was escalated to, and to its tool's owner, each in their language.
 
     None when it is resolved or nobody has an address. Where nobody of a link has one, the administrators are told.
     """
     case = Case.objects.filter(id=uuid.UUID(payload["case_id"])).first()
     if case is None or case.state == RESOLVED:
-        return None
-    to = list(dict.fromkeys([*_addresses(tx, case), *addresses_of(tx, case.tool)]))
-    if not to:
-        return None
-    title, answers = " ".join(case.title.split()), tool_owner(tx, case.tool)
+        return []
+    to, answers = [*_addresses(tx, case), *addresses_of(tx, case.tool)], tool_owner(tx, case.tool)
+    link = page_link(tx, f"/repairs/{case.id}/")
+    return in_their_languages(tx, to, lambda those: _overdue(those, case, answers, link))
+
+
+def _overdue(to: list[str], case: Case, answers: str | None, link: str) -> Mail:
+    title = in_words(" ".join(case.title.split()))
     lines = [
         _("A repair is overdue: %(title)s") % {"title": title},
         "",
@@ -64,7 +70,7 @@ def overdue(tx: Tx, payload: dict[str, Any]) -> Mail | None:
         *([_("The tool belongs to: %(owner)s") % {"owner": answers}] if answers else []),
         _("It was due at %(time)s UTC") % {"time": case.due_at.strftime("%Y-%m-%d %H:%M")},
         "",
-        page_link(tx, f"/repairs/{case.id}/"),
+        link,
     ]
     subject = subject_of(_("Repair overdue: %(title)s") % {"title": title[:120]}, case.id, *_pieces(case))
     return Mail(to=to, subject=subject, text="\n".join(lines), thread=_thread(case))
@@ -91,31 +97,38 @@ def _addresses(tx: Tx, case: Case) -> list[str]:
     return found or [address for (address,) in tx.rows("addresses_of_role", ("admin",))]
 
 
-def review_asked(tx: Tx, payload: dict[str, Any]) -> Mail | None:
-    """Compose the one mail about what waits for a second person's review, to all who may decide it but its proposer.
+def review_asked(tx: Tx, payload: dict[str, Any]) -> list[Mail]:
+    """Compose the mails about what waits for a second person's review, to all who may decide it but its proposer.
 
-    None when it is decided, withdrawn or replaced by now, or nobody has an address. What was proposed to be written is
-    not in it: mail is read by more eyes than the reviewer's.
+    One for each language of theirs; none when it is decided, withdrawn or replaced by now, or nobody has an address.
+    What was proposed to be written is not in it: mail is read by more eyes than the reviewer's.
     """
     asked = _bulk_asked(payload) if "bulk_id" in payload else _case_asked(payload)
-    if asked is None or not (to := _reviewers(asked)):
-        return None
+    if asked is None:
+        return []
+    link = page_link(tx, asked.path)
+    return in_their_languages(tx, _reviewers(asked), lambda to: _review(to, asked, link))
+
+
+def _review(to: list[str], asked: _Asked, link: str) -> Mail:
+    title = asked.words()
     lines = [
-        _("A repair waits for your review: %(title)s") % {"title": asked.title},
+        _("A repair waits for your review: %(title)s") % {"title": title},
         "",
         _("Proposed: %(what)s") % {"what": _(_PROPOSED[asked.resolution])},
         _("Proposed by: %(who)s") % {"who": asked.by},
     ]
     if asked.due is not None:
         lines.append(_("Due at %(time)s UTC") % {"time": asked.due.strftime("%Y-%m-%d %H:%M")})
-    lines += ["", page_link(tx, asked.path), "", _("The link only opens the page. You decide there, after signing in.")]
-    subject = subject_of(_("Review needed: %(title)s") % {"title": asked.title[:120]}, asked.id, *asked.pieces)
+    lines += ["", link, "", _("The link only opens the page. You decide there, after signing in.")]
+    subject = subject_of(_("Review needed: %(title)s") % {"title": title[:120]}, asked.id, *asked.pieces)
     return Mail(to=to, subject=subject, text="\n".join(lines), thread=asked.thread)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    title: str
+    # In the language that is active: the same is told to several people.
+    words: Callable[[], str]
     resolution: str
     by: str
     by_user: tuple[int | None, ...]
@@ -138,7 +151,7 @@ def _case_asked(payload: dict[str, Any]) -> _Asked | None:
     by_user = (proposal.proposed_user_id, case.owner_user_id)
     title = " ".join(case.title.split())
     about = (f"/repairs/{case.id}/", case.id, _thread(case), _pieces(case))
-    return _Asked(title, proposal.resolution, proposal.proposed_by, by_user, case.due_at, *about)
+    return _Asked(lambda: in_words(title), proposal.resolution, proposal.proposed_by, by_user, case.due_at, *about)
 
 
 def _bulk_asked(payload: dict[str, Any]) -> _Asked | None:
@@ -146,10 +159,13 @@ def _bulk_asked(payload: dict[str, Any]) -> _Asked | None:
     if bulk is None:
         return None
     cases = bulk.items.filter(state=NOT_BEGUN).count()
-    title = ngettext("%(n)d repair case at once", "%(n)d repair cases at once", cases) % {"n": cases}
     path = f"/repairs/several/{bulk.id}/"
     about = (path, bulk.id, f"bulk.{bulk.id}")
-    return _Asked(title, bulk.resolution, bulk.created_by, (bulk.created_user_id,), None, *about)
+
+    def words() -> str:
+        return ngettext("%(n)d repair case at once", "%(n)d repair cases at once", cases) % {"n": cases}
+
+    return _Asked(words, bulk.resolution, bulk.created_by, (bulk.created_user_id,), None, *about)
 
 
 def _reviewers(asked: _Asked) -> list[str]:

@@ -19,9 +19,11 @@ from dashboard.forms.session import OwnPasswordForm, SignInForm
 from dashboard.pages.console import TENANT, local_path, page, show
 from dashboard.pages.middleware import THEME_COOKIE, THEMES, ZONE_COOKIE, zone_of
 from dashboard.pages.rendering import render
+from runtime.actions.languages import choose_language
 from runtime.actions.passwords import change_own_password, record_refused_password
 from runtime.kernel.actor import Actor
 from runtime.store import directory
+from runtime.store.languages import known, language_of
 
 YEAR = 365 * 24 * 3600
 
@@ -38,7 +40,9 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         login(request, form.get_user())
-        return HttpResponseRedirect(target if target != "/" else reverse("now"))
+        response = HttpResponseRedirect(target if target != "/" else reverse("now"))
+        _speak(request, response)
+        return response
     status = 400 if request.method == "POST" else 200
     return render(request, "pages/sign_in.html", {"form": form, "next": target}, status=status)
 
@@ -54,7 +58,10 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @csrf_protect
 @require_POST
 def preferences(request: HttpRequest) -> HttpResponse:
-    """Keep what the reader chose: theme, zone and language in cookies, the tenant in the session."""
+    """Keep what the reader chose: theme, zone and language in cookies, the tenant in the session.
+
+    The language is kept for the person too: mails to them are written in it.
+    """
     response = HttpResponseRedirect(local_path(request.POST.get("next", "")))
     asked = request.POST
     if (theme := asked.get("theme")) in THEMES:
@@ -63,6 +70,8 @@ def preferences(request: HttpRequest) -> HttpResponse:
         _keep(response, ZONE_COOKIE, zone)
     if (language := asked.get("language")) in dict(settings.LANGUAGES):
         _keep(response, settings.LANGUAGE_COOKIE_NAME, language)
+        if request.user.is_authenticated:
+            choose_language(user=request.user, language=language)
     if tenant := asked.get("tenant"):
         pk = request.user.pk if request.user.is_authenticated else None
         if pk is not None and any(one.slug == tenant for one in directory.memberships_of(pk)):
@@ -86,6 +95,17 @@ def password(request: HttpRequest, actor: Actor) -> HttpResponse:
         record_refused_password(actor=actor, username=actor.name)
     context = {"crumbs": [(_("Your password"), None)], "form": form}
     return show(request, "pages/password.html", context, status=200 if sent is None else 400)
+
+
+def _speak(request: HttpRequest, response: HttpResponse) -> None:
+    """Speak the language that the person chose where this browser has no choice; keep its choice for who has none."""
+    assert request.user.pk is not None
+    chosen, name = language_of(request.user.pk), settings.LANGUAGE_COOKIE_NAME
+    here = request.COOKIES.get(name)
+    if chosen is None and known(here):
+        choose_language(user=request.user, language=str(here))
+    elif chosen is not None and not known(here):
+        _keep(response, name, chosen)
 
 
 def _keep(response: HttpResponse, name: str, value: Any) -> None:

@@ -14,13 +14,14 @@ class Mail:
     """A mail in plain text; several addresses do not see each other.
 
     ``thread`` names what it is about, such as ``request.<uuid>``: all mails of one thread stand together in a mailbox.
-    Letters, digits, dots and dashes; empty for a mail that stands alone.
+    Letters, digits, dots and dashes; empty for a mail that stands alone. Of one message each ``language`` is one mail.
     """
 
     to: list[str]
     subject: str
     text: str
     thread: str = ""
+    language: str = ""
 
 
 def subject_of(said: str, about: uuid.UUID, *pieces: str | None) -> str:

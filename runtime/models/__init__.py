@@ -13,7 +13,7 @@ from runtime.models.definitions import (
 from runtime.models.effects import Citation, Compensation, Evidence, Inbox, Operation, Outbox, Outcome, Quarantined
 from runtime.models.ledger import Artifact, AuditEntry, AuditHead, Checkpoint, Event
 from runtime.models.limits import Breaker, Limit, Policy, RetryWindow
-from runtime.models.tenancy import ApiToken, Membership, Tenant
+from runtime.models.tenancy import ApiToken, Membership, Preference, Tenant
 from runtime.models.watch import Alert, GlobalStop, NoticeTarget, Stop
 from runtime.models.work import Attempt, Run, Session, Step, Task
 from runtime.models.workers import Clock, SubscriberCursor, WorkerSession
@@ -43,6 +43,7 @@ __all__ = [
     "Outbox",
     "Outcome",
     "Policy",
+    "Preference",
     "Quarantined",
     "RetryWindow",
     "Run",

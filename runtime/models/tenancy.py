@@ -52,6 +52,19 @@ class Membership(TenantOwned):
         ]
 
 
+class Preference(models.Model):
+    """What a person chose for themselves, in whatever tenant: the language that mails to them are written in."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="preference"
+    )
+    language = models.CharField(max_length=20)
+    set_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "qd_preference"
+
+
 class ApiToken(TenantOwned):
     """A scoped credential; only its SHA-256 is stored."""
 

@@ -207,8 +207,7 @@ def test_the_mail_goes_to_whom_the_link_names_and_to_admins_where_that_one_is_go
             tx.conn.execute(
                 "UPDATE qd_case SET escalated_to = %s, version = version + 1 WHERE id = %s", [link, case["id"]]
             )
-            mail = overdue(tx, {"case_id": str(case["id"])})
-        return mail.to if mail else None
+            return [address for mail in overdue(tx, {"case_id": str(case["id"])}) for address in mail.to]
 
     assert to(f"user:{desk.second.name}") == ["second@desk"]
     assert set(to("owner")) == {"on@desk", "second@desk"}

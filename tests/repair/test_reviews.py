@@ -19,6 +19,7 @@ from repair.bulks import list_bulks
 from repair.queries import list_cases
 from repair.reviews import count_reviews, waiting_reviews
 from runtime.access.verbs import STOP_READ
+from runtime.actions.languages import choose_language
 from runtime.kernel.actor import Actor
 from runtime.models import Membership, Operation, Outbox
 from runtime.store.tx import tenant_tx
@@ -180,6 +181,22 @@ def test_nobody_is_told_of_what_is_decided_by_then(desk, mailbox):
     review(desk, case, said, "approve")
     assert deliver() == {"dropped": 1}
     assert mailbox == []
+
+
+@pytest.mark.parametrize(
+    ("make", "title", "says"),
+    [(under_review, "需要复核：", "提议：继续该步骤"), (bulk_ordered, "需要复核：一次处理 2 个修复", "提议者：")],
+    ids=["case", "bulk"],
+)
+def test_each_reviewer_is_told_in_their_language(desk, mailbox, make, title, says):
+    choose_language(user=User.objects.get(pk=desk.second.user_id), language="zh-hans")
+    make(desk)
+    deliver()
+    told = {message.recipients()[0]: message for message in mailbox}
+    assert told["admin@desk.example"].subject.startswith("Review needed: ")
+    assert told["second@desk.example"].subject.startswith(title)
+    assert says in told["second@desk.example"].body
+    assert "链接只打开页面" in told["second@desk.example"].body
 
 
 def test_a_bulk_repair_asks_for_its_review_once_and_its_cases_do_not(desk, mailbox, clock):

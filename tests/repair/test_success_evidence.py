@@ -91,7 +91,6 @@ def test_an_overdue_case_is_told_to_who_answers_for_its_tool(desk):
     register(desk, "desk.owned", **CLASSES["human"], owner=clerk.name)
     run_id = paid(desk, "desk.owned", f"cy-{desk.tenant.slug}", lost=True)
     with tenant_tx(desk.tenant.id) as tx:
-        mail = overdue(tx, {"case_id": str(desk.case(run_id)["id"])})
-    assert mail is not None
+        (mail,) = overdue(tx, {"case_id": str(desk.case(run_id)["id"])})
     assert {f"{desk.oncall.name}@desk.example", f"{clerk.name}@desk.example"} <= set(mail.to)
     assert f"The tool belongs to: {clerk.name}" in mail.text

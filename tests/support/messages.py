@@ -12,17 +12,20 @@ from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "dashboard" / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
-_CALLS = {"_": 1, "gettext": 1, "gettext_lazy": 1, "ngettext": 2}
+_CALLS = {"_": 1, "gettext": 1, "gettext_lazy": 1, "gettext_noop": 1, "ngettext": 2}
+# Beside the console: who writes mails and what chats are told.
+_PLACES = ("dashboard", "approvals", "repair", "runtime/worker")
 _TEXT = r"""(u?'(?:[^'\\]|\\.)*'|u?"(?:[^"\\]|\\.)*")"""
 _IN_TEMPLATE = re.compile(rf"\b(ngettext|gettext)\({_TEXT}(?:,\s*{_TEXT})?")
 
 
 @cache
 def messages() -> dict[str, str | None]:
-    """Return msgid → plural msgid or None of every text in the console's code and templates."""
+    """Return msgid → plural msgid or None of every text in the code of pages and mails, and in templates."""
     found: dict[str, str | None] = {}
-    for path in sorted((ROOT / "dashboard").rglob("*.py")):
-        found.update(_of_code(path))
+    for place in _PLACES:
+        for path in sorted((ROOT / place).rglob("*.py")):
+            found.update(_of_code(path))
     for path in sorted((ROOT / "templates").rglob("*.html")):
         found.update(_of_template(path))
     return found

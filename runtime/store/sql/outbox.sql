@@ -22,6 +22,11 @@ RETURNING topic, payload, attempts, event_id, qd_now() - created_at > make_inter
 -- Only whoever holds the claim marks: another one may have taken it over, and will mark its own send.
 UPDATE qd_outbox SET sent_at = qd_now(), error = %s WHERE id = %s AND sent_at IS NULL AND attempts = %s;
 
+-- name: message_told
+-- Those mails of a message that went, by their language: the next try leaves them out.
+UPDATE qd_outbox SET payload = payload || jsonb_build_object('told', coalesce(payload->'told', '[]'::jsonb) || %s::jsonb)
+WHERE id = %s AND sent_at IS NULL AND attempts = %s;
+
 -- name: message_failed
 UPDATE qd_outbox SET error = %s, claimed_until = qd_now() + make_interval(secs => %s)
 WHERE id = %s AND sent_at IS NULL AND attempts = %s;

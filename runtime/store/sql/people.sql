@@ -113,3 +113,16 @@ UPDATE qd_tenant SET settings = %s::jsonb WHERE id = %s;
 -- Which roles somebody has, with the verbs that they have beside it.
 SELECT DISTINCT m.role, m.extra_verbs FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
 WHERE m.ended_at IS NULL AND u.is_active;
+
+-- name: language_of
+SELECT language FROM qd_preference WHERE user_id = %s;
+
+-- name: language_put
+INSERT INTO qd_preference (user_id, language, set_at) VALUES (%s, %s, qd_now())
+ON CONFLICT (user_id) DO UPDATE SET language = excluded.language, set_at = excluded.set_at;
+
+-- name: languages_of_addresses
+-- Which language the members at some addresses chose; of two at one address what was chosen last.
+SELECT u.email, p.language FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
+  JOIN qd_preference p ON p.user_id = u.id
+WHERE m.ended_at IS NULL AND u.is_active AND u.email = ANY(%s) ORDER BY p.set_at;

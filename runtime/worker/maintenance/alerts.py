@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext
+from django.utils.translation import gettext as _
 
 from runtime.actions.notices import secret_of
 from runtime.kernel import seams
@@ -21,6 +23,7 @@ from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
 from runtime.queries.classes import classes_in, late_steps
 from runtime.store import directory
+from runtime.store.languages import in_their_languages
 from runtime.store.links import page_link
 from runtime.store.tx import Tx, plain_tx, tenant_tx
 from runtime.tools.registry import tool_of
@@ -272,7 +275,7 @@ def _wants(rules: Any, rule: str) -> bool:
     return chosen is None or rule in chosen
 
 
-def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
+def compose(tx: Tx, payload: dict[str, Any]) -> list[Mail] | Webhook | None:
     """Make the message of one alert for one target; None when it has healed or the target is gone."""
     row = tx.one("alert_for_message", (uuid.UUID(payload["alert_id"]),))
     if row is None or row[8] is not None:
@@ -281,14 +284,13 @@ def compose(tx: Tx, payload: dict[str, Any]) -> Mail | Webhook | None:
     if payload["target_id"] is None:
         owner = payload.get("owner")
         rows = tx.rows("addresses_of_owner", {"owner": owner}) if owner else tx.rows("addresses_of_role", (ON_CALL,))
-        to = [address for (address,) in rows]
-        return _mail(to, row, link) if to else None
+        return in_their_languages(tx, [address for (address,) in rows], lambda to: _mail(to, row, link))
     target_id = uuid.UUID(payload["target_id"])
     target = tx.one("notice_target", (target_id,))
     if target is None:
         return None
     if target[0] == "mail":
-        return _mail([target[1]], row, link)
+        return in_their_languages(tx, [target[1]], lambda to: _mail(to, row, link))
     name = f"alert_{row[0].hex}_{target_id.hex[:12]}" + (f"_{payload['count']}" if "count" in payload else "")
     return _webhook(target_id, target[1], row, link, name)
 
@@ -300,13 +302,14 @@ def destination(payload: dict[str, Any]) -> str | None:
 
 
 def _mail(to: list[str], row: tuple[Any, ...], link: str) -> Mail:
-    subjects = _shown(row)
-    lines = [row[3], "", *(f"- {one['kind']} {one['id']} {one['label']}" for one in subjects)]
+    subjects, title = _shown(row), seams.in_words(row[3])
+    about = [f"- {gettext(one['kind'])} {one['id']} {seams.in_words(one['label'])}" for one in subjects]
     if row[5] > len(subjects):
-        lines.append(f"- … {row[5]} in all")
-    lines += ["", f"Since {row[6].strftime('%Y-%m-%d %H:%M:%S')} UTC", "", link]
-    subject = f"[{row[2]}] {' '.join(row[3].split())}"[:200]
-    return Mail(to=to, subject=subject, text="\n".join(lines), thread=f"alert.{row[0]}")
+        about.append(_("- … %(n)d in all") % {"n": row[5]})
+    since = _("Since %(time)s UTC") % {"time": row[6].strftime("%Y-%m-%d %H:%M:%S")}
+    text = "\n".join([title, "", *about, "", since, "", link])
+    subject = f"[{gettext(row[2])}] {' '.join(title.split())}"[:200]
+    return Mail(to=to, subject=subject, text=text, thread=f"alert.{row[0]}")
 
 
 def _webhook(target_id: uuid.UUID, url: str, row: tuple[Any, ...], link: str, name: str) -> Webhook:

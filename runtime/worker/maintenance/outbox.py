@@ -68,22 +68,32 @@ def _deliver_one(tenant_id: uuid.UUID, message_id: uuid.UUID, unsent: str, their
         except Exception as trouble:  # one message that cannot be made must not stop the others
             log.exception("a message cannot be made", message=str(message_id), topic=topic)
             problem, poison = f"cannot be made: {type(trouble).__name__}: {trouble}"[:500], True
-    for number, part in enumerate(parts):
-        wrong, its_away = _send(part, f"{event_id}.{number}" if number else str(event_id))
+    told: list[str] = []
+    for part in parts:
+        wrong, its_away = _send(part, _name_of(part, event_id))
         problem, away = wrong or problem, away or its_away
+        if not wrong and isinstance(part, Mail):
+            told.append(part.language)
     given_up = bool(problem) and (attempts >= (POISON_ATTEMPTS if poison else MAX_ATTEMPTS) or old)
     wait = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2.0 ** (attempts - 1))
-    now = _mark(tenant_id, (topic, message_id, attempts), problem, given_up, max(wait, their_wait) if away else wait)
+    claim = (topic, message_id, attempts)
+    now = _mark(tenant_id, claim, problem, given_up, max(wait, their_wait) if away else wait, told)
     outcome = "given_up" if given_up else "failed" if problem else "sent" if parts else "dropped"
     return Sent(outcome, problem if away else "", now)
 
 
 def _mark(
-    tenant_id: uuid.UUID, claim: tuple[str, uuid.UUID, int], problem: str, given_up: bool, wait: float
+    tenant_id: uuid.UUID, claim: tuple[str, uuid.UUID, int], problem: str, given_up: bool, wait: float, told: list[str]
 ) -> datetime:
-    """Write down what became of a claimed message (topic, id, attempts), if the claim is still ours; returns when."""
+    """Write down what became of a claimed message (topic, id, attempts), if the claim is still ours; returns when.
+
+    Of one that failed in part ``told`` are the languages whose mail went: nobody gets it again because another one's
+    did not go.
+    """
     topic, message_id, attempts = claim
     with tenant_tx(tenant_id) as tx:
+        if problem and told:
+            tx.send("message_told", (orjson.dumps(told).decode(), message_id, attempts))
         if given_up:
             tx.send("quarantine_insert", (uuid7(), problem, message_id, attempts))
             seams.need_cases(tx, [_poison(topic, problem, attempts)])
@@ -109,14 +119,24 @@ def _poison(topic: str, problem: str, attempts: int) -> seams.CaseNeed:
 
 
 def _compose(tenant_id: uuid.UUID, topic: str, payload: dict[str, Any]) -> list[Mail | Webhook]:
-    """Make what is sent. Raises LookupError when nobody makes such messages, and whatever the composer raises."""
+    """Make what is sent and did not go yet.
+
+    Raises LookupError when nobody makes such messages, and whatever the composer raises.
+    """
     try:
         composer = seams.composer_of(topic)
     except KeyError:
         raise LookupError("nobody makes messages of this topic") from None
     with tenant_tx(tenant_id) as tx:
         made = composer(tx, payload)
-    return [] if made is None else made if isinstance(made, list) else [made]
+    parts = [] if made is None else made if isinstance(made, list) else [made]
+    told = payload.get("told", ())
+    return [one for one in parts if not (told and isinstance(one, Mail) and one.language in told)]
+
+
+def _name_of(part: Mail | Webhook, event_id: uuid.UUID) -> str:
+    """Return a part's own name, the same each time it is tried, whichever others of its message went."""
+    return f"{event_id}.{part.language}" if isinstance(part, Mail) and part.language else str(event_id)
 
 
 def _send(part: Mail | Webhook, name: str) -> tuple[str, bool]:
