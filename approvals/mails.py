@@ -58,12 +58,17 @@ def _subject(why: str) -> str:
 
 
 def _receivers(tx: Tx, row: dict[str, Any], why: str) -> list[str]:
-    """Return the addresses of who is concerned: a mentioned member, the one who has it, or everybody it asks."""
+    """Return the addresses of who is concerned: a mentioned member, the one who has it, or everybody it asks.
+
+    Who stands in for one of those whom it asks is told too: they decide it as well.
+    """
     name = why.removeprefix("mentioned:") if why.startswith("mentioned:") else None
     if name is None and row["assignee"] is not None:
         name = row["assignee"].removeprefix("user:")
     if name is not None:
         return [address for (address,) in tx.rows("addresses_of_member", (name,))]
     if named(row["role"]):
-        return sorted({address for _id, _name, address in members_asked(tx, row["role"]) if address})
-    return [address for (address,) in tx.rows("addresses_of_role", (row["role"] or "admin",))]
+        found = sorted({address for _id, _name, address in members_asked(tx, row["role"]) if address})
+    else:
+        found = [address for (address,) in tx.rows("addresses_of_role", (row["role"] or "admin",))]
+    return [*found, *(address for (address,) in tx.rows("addresses_standing_in", (found,)))]

@@ -14,7 +14,7 @@ from approvals.asked import Asked
 from approvals.diff import changes
 from approvals.law import RISKS, STATES
 from approvals.models import Decision, Request
-from approvals.people import ADMIN, Rights, approvals_given, deciders_of, role_of, roles_asked, voice_of
+from approvals.people import Rights, approvals_given, deciders_of, roles_asked, voice_of
 from approvals.quota import load_of
 from approvals.sorting import SORTS, ByDecision, Newest, paged
 from approvals.verbs import READ
@@ -292,15 +292,6 @@ def count_pending(*, actor: Actor, mine: bool = True, bound: int = COUNT_BOUND) 
         return len(rows.values_list("id")[:bound])
 
 
-def list_delegations(*, actor: Actor) -> list[dict[str, Any]]:
-    """Return delegations from or to the actor, the newest first; an admin sees all. Verb ``approval.read``."""
-    with reading(actor, READ) as tx:
-        rows = tx.dicts("delegations", {"all": role_of(actor) == ADMIN, "user": actor.user_id})
-    for row in rows:
-        row["delegation_id"], row["from"], row["to"] = row.pop("id"), row.pop("from_actor"), row.pop("to_actor")
-    return rows
-
-
 def review_load(*, actor: Actor) -> dict[str, Any]:
     """Return the tenant's review limits and the actor's own load beside them: {most_held, most_decided, held, decided}.
 
@@ -357,7 +348,6 @@ __all__ = [
     "count_pending",
     "get_request",
     "list_decisions",
-    "list_delegations",
     "list_hooks",
     "list_policies",
     "list_requests",

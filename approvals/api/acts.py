@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,6 @@ from approvals.actions import handling, times
 from approvals.actions.answer import answer_input
 from approvals.actions.bulk import decide_many
 from approvals.actions.comments import comment_request
-from approvals.actions.delegations import add_delegation, end_delegation
 from approvals.actions.propose import propose_edit
 from approvals.actions.quota import set_review_limits
 from approvals.actions.revoke import revoke_grant
@@ -25,8 +23,6 @@ from runtime.access import verbs as v
 from runtime.access.authorize import authorize
 from runtime.api.base import Endpoint, describe
 from runtime.api.http import json_body, path_id
-from runtime.api.schemas import ID, many, shape
-from runtime.kernel.errors import BadInput
 from runtime.kernel.schemas import Compiled, compile_schema
 
 
@@ -144,60 +140,3 @@ class ReviewLimits(Endpoint):
     def put(self, request: Request) -> Response:
         authorize(self.actor, v.LIMIT_SET)
         return Response(set_review_limits(actor=self.actor, **json_body(request, _body("REVIEW_BODY"))))
-
-
-class Delegations(Endpoint):
-    """Who stands in for whom."""
-
-    @describe(
-        "List delegations from or to you; an admin sees all",
-        tag="approvals",
-        name="list_delegations",
-        answers={200: shape({"items": many(shapes.DELEGATION)})},
-    )
-    def get(self, request: Request) -> Response:
-        self.params.done()
-        return Response({"items": queries.list_delegations(actor=self.actor)})
-
-    @describe(
-        "Let a member decide in your place until a day",
-        tag="approvals",
-        name="add_delegation",
-        answers={201: shapes.DELEGATION},
-        body=shapes.DELEGATION_BODY,
-    )
-    def post(self, request: Request) -> Response:
-        authorize(self.actor, DECIDE)
-        value = json_body(request, _body("DELEGATION_BODY"))
-        times_of = {name: _time(value[name], name) for name in ("starts_at", "ends_at") if name in value}
-        answer = add_delegation(
-            actor=self.actor, to=value["to"], reason=value["reason"], whose=value.get("from"), **times_of
-        )
-        return Response(answer, status=201)
-
-
-class EndDelegation(Endpoint):
-    """The end of a delegation."""
-
-    @describe(
-        "End a delegation now",
-        tag="approvals",
-        name="end_delegation",
-        answers={200: shape({"delegation_id": ID, "ended": shapes.FLAG})},
-        body=shapes.CLAIM_BODY,
-    )
-    def post(self, request: Request, delegation_id: str) -> Response:
-        authorize(self.actor, DECIDE)
-        json_body(request, _body("CLAIM_BODY"))
-        return Response(end_delegation(actor=self.actor, delegation_id=path_id(delegation_id, "delegation")))
-
-
-def _time(text: str, name: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
-        mend = "Write a time like 2026-12-24T18:00:00Z."
-        raise BadInput("It is no RFC 3339 time with a zone.", where=f"/{name}", remediation=mend)
-    return at

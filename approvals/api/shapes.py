@@ -83,11 +83,6 @@ BULK_BODY = shape(
     {"comment": REASON, "confirm": {**TEXT, "description": "What is asked for above low risk: `approve N`."}},
     closed=True,
 )
-DELEGATION_BODY = shape(
-    {"to": _NAME, "ends_at": TIME, "reason": REASON},
-    {"starts_at": TIME, "from": {**_NAME, "description": "In whose place; by an admin only. By default your own."}},
-    closed=True,
-)
 INPUT_BODY = shape(
     {"value": {**ANY, "description": "The answer; it fits the form that the request shows."}},
     {"version": _VERSION, "payload_hash": _HASH, "comment": REASON},
@@ -301,17 +296,6 @@ BULK_ANSWER = shape(
         "refused": COUNT,
         "items": many(shape({"id": ID, "ok": FLAG}, dict.fromkeys((*STRUCTURED, "detail"), ANY))),
     }
-)
-DELEGATION = shape(
-    {"delegation_id": ID, "from": TEXT, "to": TEXT, "starts_at": TIME, "ends_at": TIME},
-    {
-        "reason": TEXT,
-        "created_by": TEXT,
-        "created_at": TIME,
-        "ended_at": maybe(TIME),
-        "ended_by": maybe(TEXT),
-        "active": FLAG,
-    },
 )
 _EVENTS = {
     "type": "array",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.api import acts, groups, hooks, own, past, policies, statistics, views
+from approvals.api import acts, delegations, groups, hooks, own, past, policies, statistics, views
 
 urlpatterns = [
     path("approvals/", views.Approvals.as_view()),
@@ -37,6 +37,6 @@ urlpatterns = [
     path("policies/", policies.Policies.as_view()),
     path("policies/try/", policies.Try.as_view()),
     path("policies/<str:policy_id>/withdraw/", policies.Withdraw.as_view()),
-    path("delegations/", acts.Delegations.as_view()),
-    path("delegations/<str:delegation_id>/end/", acts.EndDelegation.as_view()),
+    path("delegations/", delegations.Delegations.as_view()),
+    path("delegations/<str:delegation_id>/end/", delegations.EndDelegation.as_view()),
 ]

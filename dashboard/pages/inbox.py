@@ -16,6 +16,7 @@ from approvals.actions.quota import set_review_limits
 from approvals.law import RISKS, STATES
 from approvals.queries import SORTS, list_requests, review_load
 from approvals.records import RECORD_SCHEMA, export_requests
+from approvals.standing import standing_now
 from approvals.verbs import DECIDE, READ
 from dashboard.forms.asks import ReviewLimitsForm
 from dashboard.pages import export, requests, views
@@ -84,6 +85,7 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponse:
         "saved": views.saved(actor, SAVED),
         "asked": request.GET.urlencode(),
         "load": review_load(actor=actor),
+        **standing_now(actor=actor),
         "may_limit": may(actor, v.LIMIT_SET),
     }
     return show(request, "pages/inbox.html", context)

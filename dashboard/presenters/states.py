@@ -68,6 +68,11 @@ APPROVAL = {
     "revoked": gettext_lazy("revoked"),
     "escalated": gettext_lazy("escalated"),
 }
+DELEGATION = {
+    "active": gettext_lazy("active now"),
+    "coming": gettext_lazy("coming"),
+    "ended": gettext_lazy("ended"),
+}
 CAUSE = {
     "user": gettext_lazy("by a person"),
     "branch": gettext_lazy("branch not taken"),
@@ -145,12 +150,15 @@ MARK = {
     "voided": "skipped",
     "revoked": "cancelled",
     "escalated": "hold",
+    "active": "running",
+    "coming": "waiting",
+    "ended": "skipped",
     "fine": "succeeded",
     "strained": "hold",
     "broken": "failed",
     "none": "waiting",
 }
-WORDS = {"step": STEP, "run": RUN, "operation": OPERATION, "approval": APPROVAL}
+WORDS = {"step": STEP, "run": RUN, "operation": OPERATION, "approval": APPROVAL, "delegation": DELEGATION}
 ENDED_RUNS = frozenset({"completed", "partially_completed", "failed", "cancelled"})
 ENDED_STEPS = frozenset({"succeeded", "failed", "killed", "skipped", "mark_successed"})
 

@@ -17,7 +17,8 @@ from approvals.actions.delegations import add_delegation, end_delegation
 from approvals.actions.handling import claim_request, delegate_request, release_request
 from approvals.actions.revoke import revoke_grant
 from approvals.errors import AlreadyClosed, AlreadySpoken, HandedOver, NotUsable, OwnRequest
-from approvals.queries import count_pending, get_request, list_delegations, list_requests
+from approvals.queries import count_pending, get_request, list_requests
+from approvals.standing import list_delegations
 from runtime.actions.tenants import add_member
 from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput, Conflict, PermissionDenied, QuarterdeckError

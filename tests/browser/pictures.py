@@ -46,6 +46,7 @@ PAGES = {
     "alerts": ("admin", "/alerts/"),
     "inbox": ("approver", "/inbox/"),
     "statistics": ("admin", "/inbox/statistics/"),
+    "delegations": ("admin", "/delegations/"),
     "approval": ("approver", "{request}"),
     "repairs": ("oncall", "/repairs/"),
     "repair": ("oncall", "{case}"),

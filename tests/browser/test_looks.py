@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -11,6 +12,7 @@ from django.test import Client
 from django.urls import resolve, reverse
 from playwright.sync_api import expect
 
+from approvals.actions.delegations import add_delegation, end_delegation
 from approvals.models import Request
 from dashboard import urls
 from dashboard.pages.ask_acts import KINDS
@@ -58,6 +60,7 @@ def pages(made: Scene) -> list[str]:
     book = "# Ask first\n\n- the shop\n- the bank\n\n```\nrun rebuild\n```"
     write_runbook(actor=member(made.tenant, "admin"), tool="core.echo", error_class="", text=book, expected_version=0)
     bound(made)
+    lend(made)
     set_stop(actor=desk, scope="workflow", name="trip", reason="The airline books every trip twice, says its desk.")
     warn(made)
     return [
@@ -79,6 +82,8 @@ def pages(made: Scene) -> list[str]:
         "/tasks/",
         "/inbox/",
         "/inbox/statistics/",
+        "/delegations/",
+        "/delegations/?view=ended",
         "/repairs/",
         "/repairs/shift/",
         "/repairs/several/?kind=by_hand",
@@ -127,6 +132,18 @@ def warn(made: Scene) -> None:
     many = [about("run", failed, f"the other side answered 500 to call {n} of the night's many") for n in range(9)]
     alert(made.tenant, "failed_runs", *many, count=41)
     heal(made.tenant, alert(made.tenant, "quarantined", about("message", label="mail: refused"), age=900))
+
+
+def lend(made: Scene) -> None:
+    """Let people decide in others' places: now, later, and no more."""
+    ann, ben = member(made.tenant, "approver"), member(made.tenant, "approver")
+    with tenant_tx(made.tenant.id) as tx:
+        at = tx.now()
+    for first, last in ((0, 9), (9, 12), (0, 3)):
+        times = {"starts_at": at + timedelta(days=first), "ends_at": at + timedelta(days=last)}
+        given = add_delegation(actor=ann, to=ben.name, reason="On leave; the bank's questions go to Ben.", **times)
+        ann, ben = ben, member(made.tenant, "approver")
+    end_delegation(actor=member(made.tenant, "admin"), delegation_id=uuid.UUID(given["delegation_id"]))
 
 
 def bound(made: Scene) -> None:
@@ -266,7 +283,7 @@ def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, widt
     look("several requests")
     screen.page.locator("button[value=reject]").click()
     look("several requests without a word")
-    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/", "/limits/", "/alerts/"):
+    for path in ("/tokens/", "/members/", "/stops/", "/webhooks/", "/limits/", "/alerts/", "/delegations/"):
         screen.open(path)
         screen.page.locator("main form[novalidate] button[type=submit]").last.click()
         expect(screen.page.locator("main .err").first).to_be_visible()
@@ -281,7 +298,8 @@ def test_what_opens_on_a_page_has_no_serious_finding(screen: Screen, width: int,
     screen.sign_in("admin")
     every = pages(screen.made)
     cases = [path for path in every if path.startswith("/repairs/") and path.count("-") == 4 and path.count("/") == 3]
-    for path in (*cases, "/repairs/", "/tasks/", "/alerts/", "/stops/", "/limits/", "/members/", "/messages/"):
+    lists = ("repairs", "tasks", "alerts", "stops", "limits", "members", "messages", "delegations")
+    for path in (*cases, *(f"/{name}/" for name in lists)):
         page = screen.open(path)
         closed = page.locator("main details:not([open]) > summary:visible")
         for at in range(min(closed.count(), 8)):

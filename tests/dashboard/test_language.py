@@ -142,7 +142,7 @@ def paths(made: Any) -> list[str]:
     with tenant_tx(made.tenant.id):
         request = Request.objects.get(run_id=made.runs["asks"])
     found = ["now", "runs", "tasks", "inbox", "repairs", "repairs/shift", "workflows", "workflows/trip", "tools"]
-    found += ["inbox/statistics", "limits", "alerts"]
+    found += ["inbox/statistics", "limits", "alerts", "delegations"]
     found += ["tools/core.echo", "workers", "members", "tokens", "messages", "stops", "audit", "states"]
     found += [f"inbox/{request.id}", "workflows/trip/start", "no/such/page"]
     found += [f"runs/{run_id}/{tab}" for run_id in made.runs.values() for tab in TABS if tab != "events"]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 pytestmark = [pytest.mark.req("C8.4", "C8.8"), pytest.mark.django_db(transaction=True)]
-PEOPLES = ("qd_case_chain", "qd_tool_sample", "qd_tool_signature", "qd_approval_group", "qd_approval_manager")
+PEOPLES = (
+    "qd_case_chain",
+    "qd_tool_sample",
+    "qd_tool_signature",
+    "qd_approval_group",
+    "qd_approval_manager",
+    "qd_preference",
+)
 
 
 @pytest.mark.parametrize("table", PEOPLES)

@@ -201,39 +201,6 @@ SELECT 1 FROM auth_user WHERE id = %s AND is_active;
 SELECT u.username, m.role FROM qd_membership m JOIN auth_user u ON u.id = m.user_id
 WHERE m.ended_at IS NULL AND u.is_active AND m.role IN (%s, 'admin') ORDER BY m.role = 'admin', u.username LIMIT 50;
 
--- name: delegations_to
--- In whose place somebody may decide now: each person once, however often they said so.
-SELECT from_user_id, from_actor FROM (
-  SELECT DISTINCT ON (from_user_id) from_user_id, from_actor, starts_at, id FROM qd_approval_delegation
-  WHERE to_user_id = %s AND ended_at IS NULL AND starts_at <= qd_now() AND ends_at > qd_now()
-  ORDER BY from_user_id, starts_at, id) d
-ORDER BY starts_at, id;
-
--- name: stand_in_serial
--- One new delegation from one person at a time: two at once would both be the last one allowed.
-SELECT pg_advisory_xact_lock(hashtextextended('stand-in:' || %s::text || ':' || %s::text, 19));
-
--- name: delegations_open
--- How many delegations from somebody are not over.
-SELECT count(*) FROM qd_approval_delegation WHERE from_user_id = %s AND ended_at IS NULL AND ends_at > qd_now();
-
--- name: delegation_insert
-INSERT INTO qd_approval_delegation (id, tenant_id, from_user_id, from_actor, to_user_id, to_actor, starts_at, ends_at, reason,
-  created_by, created_at)
-VALUES (%s, %s, %s, %s, %s, %s, coalesce(%s, qd_now()), %s, %s, %s, qd_now()) RETURNING starts_at;
-
--- name: delegation_end
-UPDATE qd_approval_delegation SET ended_at = qd_now(), ended_by = %s WHERE id = %s AND ended_at IS NULL;
-
--- name: delegation_lock
-SELECT from_user_id, from_actor, to_actor, ended_at FROM qd_approval_delegation WHERE id = %s FOR NO KEY UPDATE;
-
--- name: delegations
-SELECT id, from_actor, to_actor, starts_at, ends_at, reason, created_by, created_at, ended_at, ended_by,
-  ended_at IS NULL AND starts_at <= qd_now() AND ends_at > qd_now() AS active
-FROM qd_approval_delegation WHERE %(all)s::bool OR %(user)s IN (from_user_id, to_user_id)
-ORDER BY id DESC LIMIT 200;
-
 -- name: approval_decide
 -- Compare-and-set; the guard sets decided_at to the moment of this statement and refuses a late one.
 UPDATE qd_approval SET state = %(state)s::text, revision = revision + 1, decided_by = %(by)s, comment = %(comment)s,
