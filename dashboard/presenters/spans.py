@@ -63,7 +63,8 @@ def _remember_cause(open_at: dict[tuple[str, int], Any], event: dict[str, Any]) 
     key = (event.get("node"), event.get("execution_version") or 1)
     if event.get("type") == "TIMER_SET" and key in open_at:
         status, _cause, begun = open_at[key]
-        open_at[key] = (status, "timer", begun)
+        # What a stop keeps back is looked at by a timer, and waits for the stop all the same.
+        open_at[key] = (status, "stopped" if event.get("cause") == "stopped" else "timer", begun)
 
 
 def _parked(open_at: dict[tuple[str, int], Any], event: dict[str, Any]) -> Span | None:

@@ -13,12 +13,10 @@ from typing import Any
 
 from runtime.tools.contract import ToolContract
 from runtime.tools.registry import RegisteredTool
-from runtime.worker.work import Claimed, Policy, Report
+from runtime.worker.work import REST_SECONDS, Claimed, Policy, Report
 
 Refusal = tuple[str, str]
 UNSIGNED = "samples_unsigned"
-# A signature wakes the steps that wait for it; this is only the floor below that.
-_LOOK_AGAIN_SECONDS = 600.0
 
 
 def refused_by_policy(policy: Policy | None, contract: ToolContract) -> Refusal | None:
@@ -43,7 +41,7 @@ def waits_for_signature(claimed: Claimed, tool: RegisteredTool) -> Report | None
     message = f"The samples of {reference} are not signed for its contract."
     # Which tool: it may be the one that reads the target, and who lets steps go on asks whether that is signed now.
     error = {"class": "policy", "code": UNSIGNED, "message": message, "sent": False, "tool": reference}
-    later = claimed.now + timedelta(seconds=_LOOK_AGAIN_SECONDS)
+    later = claimed.now + timedelta(seconds=REST_SECONDS)
     return Report(claimed, "yielded", cause="stopped", not_before=later, error=error)
 
 

@@ -9,11 +9,9 @@ from datetime import datetime, timedelta
 
 from runtime.store.tx import Tx, plain_tx
 from runtime.worker.execute import Prepared
-from runtime.worker.work import Report
+from runtime.worker.work import REST_SECONDS, Report
 
 _REMEMBERED_SECONDS = 1.0
-# A stop without an end wakes its steps when it is lifted; this is only the floor below that.
-_LOOK_AGAIN_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def first_of(standing: list[Standing], tenant_id: uuid.UUID, tool: str | None, w
 
 def held_back(item: Prepared, stop: Standing) -> Report:
     """Return the report of a step that waits for the end of a stop."""
-    later = item.claimed.now + timedelta(seconds=_LOOK_AGAIN_SECONDS)
+    later = item.claimed.now + timedelta(seconds=REST_SECONDS)
     return Report(item.claimed, "yielded", cause="stopped", not_before=min(stop.until, later) if stop.until else later)
 
 

@@ -12,6 +12,9 @@ import orjson
 
 from runtime.graph.plan import NodePlan, Plan
 
+# The end of a stop, or a signature, wakes the steps that wait for it. Until then they rest: a timer looks so seldom
+# whether they still wait, and queues none that does.
+REST_SECONDS = 86_400.0
 UNREAD = "target_unread"  # the code of a failure to read the target's version: nothing was sent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -20,6 +21,8 @@ from runtime.tools.registry import register_tool, tool_of
 from runtime.tools.samples import SampleExists, SamplesUnfit, add_samples, check_samples, sign_samples
 from runtime.worker.asking import query_operation
 from runtime.worker.maintenance.stops import Releaser
+from runtime.worker.maintenance.timers import fire_timers
+from runtime.worker.work import REST_SECONDS
 from tests.support.office import Office, writing
 from tests.support.specs import workflow
 
@@ -104,6 +107,76 @@ def test_a_step_whose_tool_is_unsigned_uses_no_attempt_when_something_else_goes_
     office.work()
     assert office.statuses(waits) == {"a": "succeeded"}
     assert office.step(waits, "a").attempt == before + 1
+
+
+def test_looking_whether_the_samples_are_signed_uses_no_attempt(office, clock):
+    register(office)
+    run_id = called(office)
+    before, releaser = office.step(run_id, "a"), Releaser()
+    for _ in range(3):
+        clock.advance(REST_SECONDS + 1)
+        assert (releaser.run_once(), fire_timers(), office.claim()) == (0, 0, [])
+    step = office.step(run_id, "a")
+    assert (step.status, step.cause, step.error) == ("waiting", "stopped", before.error)
+    assert (step.attempt, step.owner_epoch) == (before.attempt, before.owner_epoch)
+    assert step.not_before > before.not_before, "it rests on"
+    assert not [one for one in office.events(run_id) if one.type == "RETRY_SCHEDULED"]
+    office.check(run_id)
+    keep(office, samples())
+    sign(office)
+    assert releaser.run_once() == 1
+    office.work()
+    assert office.statuses(run_id) == {"a": "succeeded"}
+    assert office.step(run_id, "a").attempt == before.attempt + 1
+    office.check(run_id)
+
+
+def test_a_timer_lets_a_step_go_on_whose_tool_is_signed_by_then(office, clock):
+    register(office)
+    run_id = called(office)
+    keep(office, samples())
+    sign(office)
+    clock.advance(REST_SECONDS + 1)
+    assert fire_timers() == 1
+    assert office.statuses(run_id) == {"a": "queued"}
+
+
+def test_a_step_that_was_put_to_wait_after_the_signature_is_found_all_the_same(office, clock):
+    """Its worker had looked before: nothing woke the step, so the floor does."""
+    register(office)
+    run_id = office.submit(workflow({"id": "a", "kind": "tool", "tool": f"{NAME}@1", "input": {"n": 1}}))
+    [claimed] = office.claim()
+    keep(office, samples())
+    sign(office)
+    clock.advance(60)
+    releaser = Releaser()
+    assert releaser.run_once() == 0
+    error = {"class": "policy", "code": "samples_unsigned", "message": "", "sent": False, "tool": f"{NAME}@1"}
+    later = claimed.now + timedelta(seconds=REST_SECONDS)
+    office.report(claimed, "yielded", cause="stopped", not_before=later, error=error)
+    assert releaser.run_once() == 0
+    clock.advance(600)
+    assert releaser.run_once() == 1
+    office.work()
+    assert office.statuses(run_id) == {"a": "succeeded"}
+
+
+def test_a_stop_without_an_end_uses_no_attempt_either(office, clock):
+    stop = set_stop(actor=office.admin, scope="tool", name="office.pay", reason="looked into")
+    pay = {"id": "a", "kind": "tool", "tool": "office.pay@1", "input": {}}
+    run_id = office.submit(workflow(pay, name="held"))
+    office.work()
+    before, releaser = office.step(run_id, "a"), Releaser()
+    assert (before.status, before.cause) == ("waiting", "stopped")
+    for _ in range(3):
+        clock.advance(REST_SECONDS + 1)
+        assert (releaser.run_once(), fire_timers(), office.claim()) == (0, 0, [])
+    assert office.step(run_id, "a").attempt == before.attempt
+    office.check(run_id)
+    lift_stop(actor=office.admin, stop_id=uuid.UUID(stop["stop_id"]), reason="it was nothing")
+    assert releaser.run_once() == 1
+    office.work()
+    assert office.statuses(run_id) == {"a": "succeeded"}
 
 
 def test_a_step_whose_target_is_read_by_an_unsigned_tool_goes_on_when_that_is_signed(office):

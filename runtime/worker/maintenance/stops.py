@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from runtime.worker.stops import Standing, everywhere
 
 _BATCH = 500
 _AFTER = timedelta(seconds=5)
+# The floor below that: what no stop's end and no signature woke is looked at as often, and uses no attempt by it.
+_LOOK_EACH = timedelta(seconds=600)
 
 
 class Releaser:
@@ -30,15 +32,16 @@ class Releaser:
         # A fresh scheduler does not know what ended before it began: it looks once.
         self._seen: object = self
         self._asked: object = self
+        self._looked_at: datetime | None = None
 
     def run_once(self) -> int:
         """Return how many steps went on."""
         with plain_tx() as tx:
             row = tx.one("last_stop_end")
-            ended = row[0] if row else None
-            if ended == self._seen:
+            ended, now = row[0] if row else None, tx.now()
+            if ended == self._seen and self._looked_at is not None and now - self._looked_at < _LOOK_EACH:
                 return 0
-            fresh = ended is not None and tx.now() - ended < _AFTER
+            fresh = ended is not None and now - ended < _AFTER
         if ended != self._asked:
             for tenant in all_tenants():
                 attempt("stops", tenant.id, partial(_ask_again, tenant.id))
@@ -52,6 +55,7 @@ class Releaser:
         # What could not be looked at is so at the next turn. And a worker that still remembers the stop may hold a step
         # back a moment after its end.
         self._seen = self if fresh or len(done) < len(seen) else ended
+        self._looked_at = now
         return released
 
 
@@ -78,14 +82,9 @@ def _release(
         frame.lock({run_id for run_id, _node in pairs})
         frame.load([pair for pair in pairs if pair[0] in frame.runs])
         held = _held_back(frame, pairs)
-        wanted = [one for one in (_unsigned_for(run, step) for run, step in held) if one is not None]
-        signed = _signed(tx, wanted)
+        kept = still_kept(tx, held, standing)
         for run, step in held:
-            # Queued again it would only find that out by another attempt.
-            if (unsigned := _unsigned_for(run, step)) is not None and unsigned not in signed:
-                continue
-            tool = run.plan.nodes[step.node].tool
-            if not any(stop.covers(tenant_id, tool, run.plan.name) for stop in standing):
+            if step.id not in kept:
                 go_on(run, step, reason="the stop is over")
                 released += 1
         settle(frame)
@@ -94,6 +93,21 @@ def _release(
             tx.notify(WORK_CHANNEL)
     done.update(pairs)
     return released
+
+
+def still_kept(tx: Tx, held: list[tuple[RunState, StepState]], standing: list[Standing]) -> set[uuid.UUID]:
+    """Return the ids of those of the stopped steps that a stop or a missing signature still keeps back.
+
+    Queued again they would only find that out by another attempt.
+    """
+    unsigned = {step.id: tool for run, step in held if (tool := _unsigned_for(run, step)) is not None}
+    signed = _signed(tx, list(unsigned.values()))
+    kept = {step_id for step_id, tool in unsigned.items() if tool not in signed}
+    for run, step in held:
+        tool = run.plan.nodes[step.node].tool
+        if any(stop.covers(tx.tenant_id, tool, run.plan.name) for stop in standing):
+            kept.add(step.id)
+    return kept
 
 
 def _held_back(frame: Frame, pairs: list[tuple[Any, ...]]) -> list[tuple[RunState, StepState]]:
