@@ -16,7 +16,7 @@ MOST_OWN = 20
 def past_of(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     """Return {alike, own}: closed requests like this one, and the actor's acts on it and on them, newest first.
 
-    ``alike``, at most MOST_ALIKE among the tenant's newest 2,000 closed ones: they permit a call of a tool of the same
+    ``alike``, at most MOST_ALIKE among the tenant's 2,000 closed last: they permit a call of a tool of the same
     name, on the same target where this one names a target: {id, title, state, target, requested_by, run_id,
     decided_at, decided_by, closed_at}. ``own``, at most MOST_OWN: {request_id, title, version, kind, text, at};
     ``kind`` is approve, reject or that of a note; acts on other proposals of this request are among them. Raises

@@ -78,18 +78,16 @@ def list_requests(
     cursor: str | None = None,
     limit: int = 50,
     count: bool = False,
-    newest: int | None = None,
 ) -> Page:
     """Return requests: pending ones by ``sort`` (deadline, risk or age), others newest first.
 
-    Of ``decided`` ones the last decided come first with ``sort`` "decided", else those that were asked last.
+    Of ``decided`` ones those come first that were decided, or ended otherwise, last.
     By deadline the soonest come first and those without one last; by risk the riskiest, by age the oldest.
 
     An item: {id, kind, run_id, task_id, step_id, node, title, role, state, version, payload_hash, calls (a number),
     target, requested_by, created_at, deadline, decided_at, decided_by, closed_at, outcome_reason, problem, workflow,
     risk, quorum, approvals, assignee, level, editor, on_timeout, subject_kind, may_decide}.
-    ``state`` None means every state, with ``decided`` all but pending; ``mine`` only what the actor may decide,
-    ``newest`` only so many that were asked last.
+    ``state`` None means every state, with ``decided`` all but pending; ``mine`` only what the actor may decide.
     Verb ``approval.read``.
     """
     with reading(actor, READ) as tx:
@@ -107,10 +105,8 @@ def list_requests(
             rows = rows.filter(risk=RISKS.index(risk))
         if workflow is not None:
             rows = rows.filter(task_id__in=Task.objects.filter(workflow_name=workflow).values("id"))
-        if newest is not None:
-            rows = Request.objects.filter(id__in=rows.order_by("-id").values("id")[:newest])
         counted = len(rows[: COUNT_BOUND + 1].values_list("id")) if count else None
-        order = SORTS[sort] if state == "pending" else ByDecision() if sort == "decided" else Newest()
+        order = SORTS[sort] if state == "pending" else ByDecision() if decided else Newest()
         listed, following = paged(rows, _LISTED, order, actor, cursor, limit)
         names = _workflows({row["task_id"] for row in listed})
         voices = _voices(rights, {row["id"]: row for row in listed if row["quorum"] > 1})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import BooleanField, F, Func, Q, Value
 from django.db.models.functions import Coalesce
+from django.db.models.lookups import LessThan
 
+from approvals.models import OVER_AT
 from runtime.kernel.actor import Actor
 from runtime.queries.base import cursor_of, position_of
 
@@ -74,22 +77,30 @@ class Newest(ByAge):
 
 
 class ByDecision:
-    """What was decided, or ended otherwise, last comes first."""
+    """What was decided, or ended otherwise, last comes first.
+
+    That moment is fixed once a request waits no more (``models.OVER_AT``), so nobody changes places between two pages.
+    """
 
     name = "approvals.decided"
 
     def after(self, rows: Any, position: list[Any]) -> Any:
-        at = datetime.fromisoformat(position[0])
-        return self._timed(rows).filter(Q(over_at__lt=at) | Q(over_at=at, id__lt=position[1]))
+        # As a pair: the index is entered at the position, however many requests ended at one moment.
+        at = Value(datetime.fromisoformat(position[0])), Value(uuid.UUID(position[1]))
+        return rows.filter(LessThan(_Pair(OVER_AT, F("id")), _Pair(*at)))
 
     def sorted(self, rows: Any) -> Any:
-        return self._timed(rows).order_by("-over_at", "-id")
+        return rows.order_by(OVER_AT.desc(), "-id")
 
     def position(self, row: dict[str, Any]) -> list[Any]:
         return [(row["decided_at"] or row["closed_at"] or row["created_at"]).isoformat(), str(row["id"])]
 
-    def _timed(self, rows: Any) -> Any:
-        return rows.annotate(over_at=Coalesce("decided_at", "closed_at", "created_at"))
+
+class _Pair(Func):
+    """Two values that are compared as one."""
+
+    template = "ROW(%(expressions)s)"
+    output_field = BooleanField()
 
 
 SORTS: dict[str, Any] = {"deadline": ByDeadline(), "risk": ByRisk(), "age": ByAge()}

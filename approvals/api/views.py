@@ -30,14 +30,17 @@ class Approvals(Endpoint):
     """Requests for a person's decision."""
 
     @describe(
-        "List requests: pending ones by deadline, others newest first",
+        "List requests: pending ones by deadline, decided ones by when that was, others newest first",
         tag="approvals",
         name="list_approvals",
         answers={200: paged(shape(LISTED))},
         query={
             **PAGING,
             **COUNTING,
-            "state": ({"enum": [*STATES, "all"], "default": "pending"}, "In this state."),
+            "state": (
+                {"enum": [*STATES, "all", "decided"], "default": "pending"},
+                "In this state; `decided`: in any but pending, what was decided last first.",
+            ),
             "mine": (FLAG, "Only what you may decide."),
             "run": (ID, "Only of this run."),
             "risk": ({"enum": list(RISKS)}, "Only of this risk."),
@@ -47,10 +50,11 @@ class Approvals(Endpoint):
     )
     def get(self, request: Request) -> Response:
         params = self.params
-        states = params.many("state", (*STATES, "all"))
+        states = params.many("state", (*STATES, "all", "decided"))
         state = states[-1] if states else "pending"
         wanted: dict[str, Any] = {
-            "state": None if state == "all" else state,
+            "state": None if state in ("all", "decided") else state,
+            "decided": state == "decided",
             "mine": params.flag("mine"),
             "run_id": params.identity("run"),
             "risk": next(reversed(params.many("risk", RISKS)), None),

@@ -29,8 +29,6 @@ from runtime.kernel.actor import Actor
 from runtime.kernel.errors import BadInput
 from runtime.queries.definitions import list_workflows
 
-# What was decided lately is looked for among so many that were asked last: the page is read anew every few seconds.
-LATELY_OF = 2_000
 VIEWS = ("mine", "all", "decided")
 # So many repairs under review are listed here; the list of repairs has them all.
 MOST_REVIEWS = 50
@@ -47,16 +45,11 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponse:
     narrowed = {**_narrowed(request), "decided": decided}
     risk, workflow = narrowed["risk"] or "", narrowed["workflow"] or ""
     cursor = request.GET.get("cursor")
-    order = "decided" if decided else sort
     found = list_requests(
-        actor=actor, state=state, mine=view == "mine", sort=order, cursor=cursor, limit=50, count=True, **narrowed
+        actor=actor, state=state, mine=view == "mine", sort=sort, cursor=cursor, limit=50, count=True, **narrowed
     )
     rows = requests.named(actor, found.items)
-    lately = (
-        []
-        if decided
-        else list_requests(actor=actor, state=None, decided=True, sort="decided", newest=LATELY_OF, limit=8).items
-    )
+    lately = [] if decided else list_requests(actor=actor, state=None, decided=True, limit=8).items
     by_time = sort == "deadline"
     mine, waiting = requests.count_mine(actor), requests.reviews_waiting(actor)
     # Cases know no filter of requests: they stand above the reader's own list as it is without any.

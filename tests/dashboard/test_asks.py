@@ -294,8 +294,8 @@ def test_what_was_decided_stands_in_the_order_of_its_decisions(office, approver)
     for request in (third, first, second):
         office.decide(request)
     wanted = [one["id"] for one in (second, first, third)]
-    found = list_requests(actor=office.admin, state=None, decided=True, sort="decided", limit=2)
-    rest = list_requests(actor=office.admin, state=None, decided=True, sort="decided", limit=2, cursor=found.next)
+    found = list_requests(actor=office.admin, state=None, decided=True, limit=2)
+    rest = list_requests(actor=office.admin, state=None, decided=True, limit=2, cursor=found.next)
     assert [one["id"] for one in [*found.items, *rest.items]] == wanted
     for page in (approver.get("/inbox/"), approver.get("/inbox/?view=decided")):
         assert re.findall(r'<tr data-href="/inbox/([0-9a-f-]{36})/"', page) == [str(one) for one in wanted]

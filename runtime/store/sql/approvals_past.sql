@@ -10,14 +10,16 @@ SELECT id FROM before UNION SELECT id FROM after;
 
 -- name: approval_past
 -- Closed requests that permit a call of one of these tools, in any version, on the same target where there is one: among
--- the newest two thousand of the tenant, which bounds what a page costs.
+-- the two thousand of the tenant that were decided last, which bounds what a page costs.
 WITH newest AS (
-  SELECT id, title, state, target, requested_by, run_id, decided_at, decided_by, closed_at FROM qd_approval
-  WHERE tenant_id = %(tenant)s AND state <> 'pending' ORDER BY id DESC LIMIT 2000)
+  SELECT id, title, state, target, requested_by, run_id, decided_at, decided_by, closed_at,
+    CASE WHEN decided_at IS NOT NULL THEN decided_at WHEN closed_at IS NOT NULL THEN closed_at ELSE created_at END AS over_at
+  FROM qd_approval
+  WHERE tenant_id = %(tenant)s AND NOT (state = 'pending') ORDER BY over_at DESC, id DESC LIMIT 2000)
 SELECT n.id, n.title, n.state, n.target, n.requested_by, n.run_id, n.decided_at, n.decided_by, n.closed_at FROM newest n
 WHERE n.id <> ALL(%(chain)s::uuid[]) AND n.state <> 'superseded' AND (%(target)s::text IS NULL OR n.target = %(target)s)
   AND EXISTS (SELECT FROM qd_approval_action a WHERE a.request_id = n.id AND split_part(a.tool, '@', 1) = ANY(%(tools)s))
-ORDER BY n.id DESC LIMIT %(most)s;
+ORDER BY n.over_at DESC, n.id DESC LIMIT %(most)s;
 
 -- name: approval_past_own
 -- What one person said and did about these requests, newest first.
