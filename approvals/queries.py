@@ -222,6 +222,11 @@ def wait_state(*, actor: Actor, request_id: uuid.UUID) -> dict[str, Any]:
     return row
 
 
+def states_in(tx: Tx, request_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
+    """Return the states of requests whose readers may read them, in the tenant's transaction: one read for all."""
+    return dict(tx.rows("approval_states", (list(request_ids),)))
+
+
 def list_decisions(*, actor: Actor, request_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, list[dict[str, Any]]]:
     """Return what was said to each of several requests, in its order: {decision, actor, comment, at}.
 
@@ -349,6 +354,7 @@ __all__ = [
     "list_requests",
     "review_load",
     "roles_to_ask",
+    "states_in",
     "wait_state",
     "warnings_of_rules",
 ]

@@ -26,7 +26,7 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
 
 @register("quarterdeck")
 def check_limits(**kwargs: Any) -> list[CheckMessage]:
-    """E003, E004: the QUARTERDECK_* values fit the configuration and contradict neither each other nor sense."""
+    """E003 to E005: the QUARTERDECK_* values fit the configuration and contradict neither each other nor sense."""
     from runtime.kernel.conf import Conf
 
     try:
@@ -47,6 +47,14 @@ def check_limits(**kwargs: Any) -> list[CheckMessage]:
                 "Answers of operations would be forgotten while a message may still be delivered again.",
                 hint=f"Set QUARTERDECK_OPERATION_RETENTION_DAYS to {REDELIVERY_DAYS} or more.",
                 id="quarterdeck.E004",
+            )
+        ]
+    if not 1 <= conf.live_most_each <= conf.live_most:
+        return [
+            Error(
+                "One person or token may open no stream at all, or more than a web process serves.",
+                hint="Set QUARTERDECK_LIVE_MOST_EACH between 1 and QUARTERDECK_LIVE_MOST.",
+                id="quarterdeck.E005",
             )
         ]
     return []

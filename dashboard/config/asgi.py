@@ -2,6 +2,7 @@
 
 import gc
 import os
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.config.settings")
 os.environ.setdefault("QUARTERDECK_POOL", "1")
@@ -25,11 +26,28 @@ class OneThreadHandler(ASGIHandler):
         chain = self._middleware_chain  # type: ignore[has-type]
         self._middleware_chain = sync_to_async(chain, thread_sensitive=True)
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request. What it holds of the process is given back here, whatever became of it."""
+        seat = scope[SEAT] = Seat()
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            seat.leave()
+
+    async def send_response(self, response: Any, send: Any) -> None:
+        """Send an answer; one that lasts holds no thread meanwhile."""
+        if isinstance(response, Lasting):
+            dismiss_thread()
+        await super().send_response(response, send)
+
 
 django.setup(set_prefix=False)
-http = OneThreadHandler()
 
-from dashboard.live.routing import sockets  # noqa: E402  the models must be loaded first
+from dashboard.live.endpoint import Lasting, dismiss_thread  # noqa: E402  the models must be loaded first
+from dashboard.live.routing import sockets  # noqa: E402
+from dashboard.live.seats import SEAT, Seat  # noqa: E402
+
+http = OneThreadHandler()
 
 application = ProtocolTypeRouter({"http": http, "websocket": sockets})
 

@@ -11,8 +11,8 @@ WINDOW patches are on their way to it: a reader that falls behind is sent nothin
 MAX_BACKLOG bytes. So nothing piles up here for anybody who is slow.
 
 A refusal is a ``problem`` (the members of RFC 9457) followed by a close: 4401 no credential, 4403 not permitted (also
-when a right is taken away later), 4404 no such run, 4410 cursor expired, 4400 bad request, 4503 the database or
-the channel layer is away.
+when a right is taken away later), 4404 no such run, 4410 cursor expired, 4400 bad request, 4429 too many of yours are
+open, 4503 the database or the channel layer is away, or as many are open here as this process serves.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from django.db import Error as DjangoError
 
 from dashboard.live.access import Credential, credential_of
 from dashboard.live.feed import feed, group_of, patch_message
+from dashboard.live.seats import Seat
 from dashboard.live.threads import in_thread
 from runtime.api.base import PREFIX
 from runtime.api.http import dump
@@ -46,7 +47,7 @@ log = structlog.get_logger(__name__)
 WINDOW = 64
 MAX_BACKLOG = 4_000_000
 MAX_MESSAGE = 1_000
-CLOSES = {400: 4400, 401: 4401, 403: 4403, 404: 4404, 410: 4410, 503: 4503}
+CLOSES = {400: 4400, 401: 4401, 403: 4403, 404: 4404, 410: 4410, 429: 4429, 503: 4503}
 
 
 class RunSocket(AsyncWebsocketConsumer):
@@ -55,6 +56,7 @@ class RunSocket(AsyncWebsocketConsumer):
     run_id: uuid.UUID
     actor: Actor
     credential: Credential
+    seat: Seat
     accepted = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -62,6 +64,7 @@ class RunSocket(AsyncWebsocketConsumer):
 
         Left alone the server would answer the handshake with 403, which says "never" to a reader who should come back.
         """
+        self.seat = Seat()
         try:
             await super().__call__(scope, receive, send)
         except Exception as problem:
@@ -70,6 +73,8 @@ class RunSocket(AsyncWebsocketConsumer):
             log.warning("the channel layer is away", problem=str(problem)[:300])
             await send({"type": "websocket.accept"})
             await send({"type": "websocket.close", "code": CLOSES[503], "reason": Unavailable.code})
+        finally:
+            self.seat.leave()
 
     async def connect(self) -> None:
         self.seq, self.confirms, self.behind = 0, False, False
@@ -86,6 +91,7 @@ class RunSocket(AsyncWebsocketConsumer):
             await self._refuse(Unavailable(str(problem).split("\n")[0]))
 
     async def _open(self) -> None:
+        self.seat.take()
         scope: dict[str, Any] = dict(self.scope or {})
         run_id = parse_uuid(scope["url_route"]["kwargs"]["run_id"])
         if run_id is None:
@@ -94,6 +100,7 @@ class RunSocket(AsyncWebsocketConsumer):
         after = _after(parse_qs(scope["query_string"].decode("latin-1")).get("after", [None])[0])
         credential = credential_of(scope)
         self.actor = await in_thread(credential.actor)
+        self.seat.give(self.actor)
         self.credential = await in_thread(credential.bound_to, self.actor)
         # The group first and the read then: what commits in between comes twice rather than not at all.
         await self.channel_layer.group_add(group_of(run_id), self.channel_name)
@@ -223,6 +230,7 @@ class RunSocket(AsyncWebsocketConsumer):
     async def _refuse(self, problem: QuarterdeckError) -> None:
         await self._send({**problem.as_problem(), "type": "problem"})
         self.closed = True
+        self.seat.leave()
         with suppress(RuntimeError):
             await self.close(code=CLOSES.get(problem.http_status, 4400), reason=problem.code)
 

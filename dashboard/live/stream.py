@@ -17,15 +17,15 @@ from typing import Any
 import psycopg
 from channels.layers import get_channel_layer
 from django.db import Error as DjangoError
-from django.db import connections
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
 from dashboard.live.access import Credential
+from dashboard.live.endpoint import TOO_MANY, Lasting, LastingEndpoint
 from dashboard.live.feed import feed, group_of
 from dashboard.live.threads import in_thread
-from runtime.api.base import PREFIX, TEXT, Endpoint, describe
+from runtime.api.base import PREFIX, TEXT, describe
 from runtime.api.http import dump, path_id
 from runtime.kernel.actor import Actor
 from runtime.kernel.conf import conf
@@ -37,7 +37,7 @@ COMMENT_SECONDS = 10.0
 MOST_BYTES = 4_000_000
 
 
-class RunStream(Endpoint):
+class RunStream(LastingEndpoint):
     """The run's events as they commit."""
 
     @describe(
@@ -48,7 +48,10 @@ class RunStream(Endpoint):
         media_type="text/event-stream",
         headers={"Last-Event-ID": "The last seq you have; wins over `after`."},
         query={"after": ({"type": "integer", "minimum": 0, "default": 0}, "The last seq you have.")},
-        problems={410: "No event follows this cursor; the range and the snapshot's link are in the answer."},
+        problems={
+            410: "No event follows this cursor; the range and the snapshot's link are in the answer.",
+            429: TOO_MANY,
+        },
     )
     def get(self, request: Request, run_id: str) -> HttpResponseBase:
         params = self.params
@@ -63,14 +66,12 @@ class RunStream(Endpoint):
         if answer["ended"] and after >= answer["head_seq"]:
             return HttpResponse(status=204, headers={"Cache-Control": "no-store"})
         credential = credential_for(request)
-        response = StreamingHttpResponse(
+        response = Lasting(
             follow(self.actor, credential, wanted, after, answer["events"]),
             content_type="text/event-stream; charset=utf-8",
         )
         response["Cache-Control"] = "no-store"
         response["X-Accel-Buffering"] = "no"
-        # The stream reads in transactions of its own: this thread's connection would otherwise stay out for hours.
-        connections.close_all()
         return response
 
     def head(self, request: Request, run_id: str) -> HttpResponse:

@@ -35,6 +35,8 @@ class Conf:
     invariants_seconds: float = 300.0
     long_write_seconds: float = 60.0
     live_recheck_seconds: float = 60.0
+    live_most: int = 500
+    live_most_each: int = 200
     query_give_up_seconds: float = 3600.0
     operation_retention_days: float = 400.0
     breaker_failures: int = 10

@@ -70,7 +70,10 @@ export class RunStream {
         return;
       }
       if (event.code === 4410) this.seq = null;
-      this.#again();
+      // Who is told when to come back comes no sooner: too many are open here, or too many of one's own.
+      const after = this.problem?.retry_after;
+      this.problem = null;
+      this.#again(after ? after * 1000 * (1 + Math.random() / 2) : undefined);
     };
   }
 
