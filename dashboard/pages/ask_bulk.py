@@ -42,7 +42,7 @@ def several(request: HttpRequest, actor: Actor) -> HttpResponse:
         detail = _("At most %(n)d requests at once: each is read.") % {"n": MOST}
         raise BadInput(detail, where="/ask", remediation=_("Choose fewer."))
     found = [get_request(actor=actor, request_id=one) for one in dict.fromkeys(ids)]
-    return _show(request, actor, [_item(one) for one in found])
+    return _show(request, actor, [_item(one) for one in requests.named(actor, found)])
 
 
 def _item(one: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +62,7 @@ def _item(one: dict[str, Any]) -> dict[str, Any]:
         "version": one["version"],
         "payload_hash": one["payload_hash"],
         "title": one["title"],
+        "name": one["run_name"],
         "risk": one["risk"],
         "shape": shape,
         "target": shown.get("target"),
@@ -97,6 +98,7 @@ def _show(
         "words": {name: wanted_word(name, len(going)) for name in ("approve", "reject")},
         "frozen": signing.dumps(state, salt=_SALT, compress=True),
         "problem": problem,
+        "typed": request.POST,
     }
     return show(request, "pages/ask_several.html", context, status=problem.http_status if problem else 200)
 
@@ -114,11 +116,11 @@ def _decide(request: HttpRequest, actor: Actor, state: dict[str, Any]) -> HttpRe
         )
     except BadInput as problem:
         return _show(request, actor, state["all"], problem=problem)
-    titles = {one["id"]: one["title"] for one in state["items"]}
+    frozen = {one["id"]: one for one in state["items"]}
     context = {
         "crumbs": _crumbs(),
         "answer": answer,
-        "done": [{**one, "title": titles[one["id"]]} for one in answer["items"]],
+        "done": [{**one, **{name: frozen[one["id"]][name] for name in ("title", "name")}} for one in answer["items"]],
     }
     return show(request, "pages/ask_several.html", context)
 

@@ -152,6 +152,7 @@ def _show(request: HttpRequest, actor: Actor, said: _Said, number: int | None = 
         "facts": words.FACTS.items(),
         "default": _default(actor),
         "problem": said.problem,
+        "refused": bool(said.problem and said.form),  # told at the form, which may lie far below the top
         "tried": said.tried and _tried(said.tried, said.form),
         "unasked": _unasked(actor, one),
         **_asked(actor, one, said),

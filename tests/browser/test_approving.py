@@ -65,12 +65,12 @@ def test_on_a_phone_a_request_is_opened_read_and_decided_at_the_thumb(screen: Sc
     assert screen.overflow() == []
     assert screen.violations() == []
     bar.get_by_role("button", name="Reject").click()
-    expect(page.locator(".err").first).to_be_visible()
     page.wait_for_selector("html[data-ready]")
-    assert state_of(screen) == "pending", "a rejection needs a reason"
-    bar.get_by_role("link", name="Add a reason").click()
     comment = page.locator("#id_comment")
+    expect(comment).to_be_focused()
     expect(comment).to_be_in_viewport()
+    expect(page.locator(".err").first).to_be_in_viewport()
+    assert state_of(screen) == "pending", "a rejection needs a reason"
     comment.fill("The fare is right.")
     bar.get_by_role("button", name=re.compile("^Approve EUR 412.60")).click()
     expect(page.locator(".toast")).to_contain_text("Approved. The step goes on.")
@@ -171,3 +171,17 @@ def test_several_are_decided_by_keyboard_alone(screen: Screen):
     keys.press("Enter")
     expect(page.locator("#dialog-title")).to_contain_text("2 decided")
     assert states(screen) == ["pending", "rejected", "rejected"]
+
+
+def test_a_rule_that_is_refused_is_told_in_view_of_its_form(screen: Screen):
+    screen.expected.add(400)
+    screen.sign_in("admin")
+    page = screen.open("/policy/")
+    page.fill("[name=rules]", '[{"name": "a", "when": "amont > 1.0", "decide": "allow"}]')
+    page.get_by_role("button", name="Try it on the past").click()
+    page.wait_for_selector("html[data-ready]")
+    note = page.locator("[data-refused]")
+    expect(note).to_contain_text("nothing is named `amont`")
+    expect(note).to_be_in_viewport()
+    expect(note).to_be_focused()
+    expect(page.locator("[name=rules]")).to_be_in_viewport()

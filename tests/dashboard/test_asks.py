@@ -207,6 +207,10 @@ def test_several_are_shown_whole_frozen_and_answered_each(office, approver):
     form = {"frozen": frozen(page), "decision": "approve", "comment": "all good"}
     again = approver.post("/inbox/several/", form, 400).content.decode()
     assert "These are risky" in again
+    assert re.search(r'<input[^>]* name="confirm"[^>]* aria-invalid="true"', again), "the page leads to what is wrong"
+    assert ">all good</textarea>" in again, "what was typed is kept"
+    silent = approver.post("/inbox/several/", {**form, "decision": "reject", "comment": " "}, 400).content.decode()
+    assert re.search(r'<textarea[^>]* name="comment"[^>]* aria-invalid="true"', silent)
     office.decide(shown[1], "reject", comment="not this one")
     done = approver.post("/inbox/several/", {**form, "confirm": "approve 3"}, 200).content.decode()
     assert "2 decided, 1 refused" in done
@@ -229,6 +233,18 @@ def test_what_is_too_long_to_list_is_read_whole_and_by_itself(office, approver):
     assert '<details class="mt3" open>' in page
     assert "to another account" in page
     assert "too long to be listed" not in approver.get(f"/inbox/{first['id']}/")
+
+
+def test_several_of_one_title_are_told_apart_by_their_runs_before_and_after(office, approver):
+    runs = [office.submit(asking(), {"to": "Ada"}, name=name) for name in ("Order of Ada", "Order of Bo")]
+    office.work()
+    shown = [str(office.pending(run)["id"]) for run in runs]
+    page = approver.post("/inbox/several/", {"ask": shown}, 200).content.decode()
+    form = {"frozen": frozen(page), "decision": "reject", "comment": "not now", "confirm": "reject 2"}
+    done = approver.post("/inbox/several/", form, 200).content.decode()
+    for text in (page, done):
+        assert "Order of Ada" in text
+        assert "Order of Bo" in text
 
 
 def test_several_show_what_each_is_bound_to(office, approver, tenant):

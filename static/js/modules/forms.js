@@ -1,5 +1,7 @@
 // Forms: a second click sends nothing twice, a filter applies by itself, a select-all knows its boxes, and what acts on
-// ticked rows says so until one is ticked.
+// ticked rows says so until one is ticked. What a page refused is in view when it comes back.
+
+import { toProblem } from "./overlays.js";
 
 function drawNeeds() {
   for (const button of document.querySelectorAll("[data-needs]")) {
@@ -11,7 +13,18 @@ function drawNeeds() {
   }
 }
 
+/** The field or the note that says why nothing was done may lie far below, or above the place an address names. */
+function toRefused() {
+  const wrong = document.querySelector('.app [aria-invalid="true"], .app [data-refused]');
+  if (!wrong) return;
+  const place = wrong.closest(".field") || wrong;
+  toProblem(place);
+  place.scrollIntoView({ block: "center" });
+}
+
 export function startForms() {
+  // A place that the address names takes the focus while the page loads: this comes after it.
+  addEventListener("load", () => requestAnimationFrame(toRefused));
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post") return;

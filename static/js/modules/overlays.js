@@ -19,7 +19,7 @@ function close(dialog) {
 
 /** What was refused is read at once: the focus goes to it, not to where the pressed button was. */
 export function toProblem(place) {
-  const told = place.querySelector('[role="alert"]') || place.querySelector('[aria-invalid="true"]');
+  const told = place.matches('[role="alert"]') ? place : place.querySelector('[role="alert"]') || place.querySelector('[aria-invalid="true"]');
   if (!told) return;
   if (told.getAttribute("role") === "alert") told.tabIndex = -1;
   told.focus();
