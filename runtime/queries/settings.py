@@ -48,15 +48,21 @@ def stored_value(settings: Any, key: str) -> Any:
 
 def takes(setting: seams.Setting) -> str:
     """Return in words what a setting takes."""
-    return ", ".join(setting.words) if setting.words else f"a number above 0 and below {setting.below:g}"
+    return ", ".join(setting.words) if setting.words else f"a number above 0 and below {setting.below:,.15g}"
 
 
 def _present(key: str, setting: seams.Setting, value: Any) -> dict[str, Any]:
+    default = _plain(setting.default)
     return {
         "key": key,
-        "value": setting.default if value is None else value,
-        "default": setting.default,
+        "value": default if value is None else _plain(value),
+        "default": default,
         "set": value is not None,
         "takes": takes(setting),
         "says": setting.says,
     }
+
+
+def _plain(value: str | float) -> str | float:
+    """Return a number as people write it: 4, not 4.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

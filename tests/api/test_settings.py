@@ -43,6 +43,9 @@ def test_every_setting_is_listed_with_what_counts_and_what_it_takes(tenant):
     assert {key: row["value"] for key, row in rows.items()} == {key: row["default"] for key, row in rows.items()}
     assert not any(row["set"] for row in rows.values())
     assert rows["force.second_person"]["takes"] == "never, effects, always"
+    assert rows["classes.batch.end_s"]["takes"] == "a number above 0 and below 31,536,000"
+    numbers = [row["default"] for row in rows.values() if not isinstance(row["default"], str)]
+    assert [str(one) for one in numbers] == [f"{one:g}" for one in numbers], "4, not 4.0"
 
 
 def test_what_is_set_is_heeded_and_audited_until_it_is_taken_back(tenant):
@@ -76,7 +79,7 @@ def test_what_is_set_is_heeded_and_audited_until_it_is_taken_back(tenant):
         ("repair.second_person", "sometimes", "/value", "by_risk, always"),
         ("repair.due_hours.low", "-1", "/value", "above 0"),
         ("repair.due_hours.low", "nan", "/value", "above 0"),
-        ("repair.due_hours.low", "10000", "/value", "below 10000"),
+        ("repair.due_hours.low", "10000", "/value", "below 10,000"),
     ],
 )
 def test_a_setting_that_is_not_there_or_makes_no_sense_changes_nothing(tenant, key, value, where, mend):
