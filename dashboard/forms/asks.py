@@ -55,6 +55,7 @@ class DelegateForm(forms.Form):
     to = forms.CharField(
         label=_("To"), max_length=150,
         widget=forms.TextInput(attrs={"class": "in", "list": "members", "autocomplete": "off"}),
+        error_messages={"required": _("Name a member who shall decide it.")},
     )  # fmt: skip
     reason = _reason()
 

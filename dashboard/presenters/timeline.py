@@ -201,6 +201,9 @@ def _note(
     elif last.kind == RETRY:
         parts.append(_("next try after %(time)s") % {"time": length})
     elif last.kind in (RUN, TIMER):
+        held = sum(span.seconds(end) for span in spans if span.kind == HOLD)
+        if held > last.seconds(end):  # else the short time would stand in the middle of a long bar that is no work
+            parts.append(_("held %(time)s") % {"time": times.duration(held)})
         parts.append(length)
     return ", ".join(parts)
 

@@ -31,6 +31,11 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Promise | str], ...] = tuple(
             _("%(step)s was taken over while the call of %(key)s was under way."),
         ),
         (r"Operation (?P<key>.+) was applied in part\.", _("%(key)s was applied in part.")),
+        (r"Sent once; no definite answer was recorded\.", _("Sent once; no definite answer was recorded.")),
+        (
+            r"Sent (?P<n>\d+) times; no definite answer was recorded\.",
+            _("Sent %(n)s times; no definite answer was recorded."),
+        ),
         (
             r"Operation (?P<key>.+): its tool no longer keeps the key, so not found says nothing\.",
             _("The tool no longer keeps the key %(key)s, so that “not found” says nothing."),

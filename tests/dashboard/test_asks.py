@@ -235,6 +235,13 @@ def test_what_is_too_long_to_list_is_read_whole_and_by_itself(office, approver):
     assert "too long to be listed" not in approver.get(f"/inbox/{first['id']}/")
 
 
+def test_a_list_of_nothing_decided_says_so_though_others_wait(office, approver):
+    office.ask()
+    page = approver.get("/inbox/?view=decided")
+    assert "Nothing is decided yet" in page
+    assert "There are no requests" not in page
+
+
 def test_several_of_one_title_are_told_apart_by_their_runs_before_and_after(office, approver):
     runs = [office.submit(asking(), {"to": "Ada"}, name=name) for name in ("Order of Ada", "Order of Bo")]
     office.work()

@@ -83,6 +83,8 @@ REWORDED = {
         "Calls held back, the tool keeps failing: shop.refund@1 (1)",
         "So much waits that new work is refused, low priority first (1)",
         "Operation refund:A-1: receipt unknown on shop.refund@1.",
+        "Sent once; no definite answer was recorded.",
+        "Sent 3 times; no definite answer was recorded.",
     ],
 )
 def test_titles_of_alerts_and_reasons_are_told_in_the_readers_language(title):

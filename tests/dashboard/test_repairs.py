@@ -37,6 +37,9 @@ def test_two_people_repair_one_lost_answer(desk, tenant):
     page = ada.get(path)
     assert "Nobody holds it." in page
     assert "Was it applied?" in page
+    assert "a second send: not told apart" in page
+    assert "no tool to ask" in page
+    assert "no tool undoes it" in page
     ada.post(f"{path}claim/", fields(page, "claim"))
     # The other tab is told who holds it, and nothing happens.
     refused = bob.post(f"{path}claim/", fields(page, "claim"), 409)

@@ -152,6 +152,15 @@ def test_a_branch_not_taken_is_on_no_path():
     assert story.path(2).nodes == ["a", "b"]
 
 
+def test_a_step_that_was_held_for_long_and_ran_shortly_says_both():
+    story = Story(("a", "b"))
+    story.work("a", 0, 0, 1).move("b", "hold", 1, "approval").work("b", 91, 91, 92)
+    run = {"created_at": T0, "finished_at": at(92), "deadline": None}
+    rows = {row.node: row for row in timeline.build(story.graph, story.events, run, at(100)).rows}
+    assert rows["a"].note == "1.0 s"
+    assert rows["b"].note == "held 1:30, 1.0 s"
+
+
 def test_nothing_started_has_no_path():
     path = Story(("a", "b")).path(5)
     assert path.nodes == []
