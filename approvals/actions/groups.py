@@ -174,7 +174,8 @@ def _refuse_ring(tx: Tx, user_id: int, manager_id: int | None, username: str) ->
 def _member(tx: Tx, username: str, where: str) -> int:
     found = member_named(tx, username)
     if found is None:
-        raise BadInput(f"{username[:150]!r} is no active member of this tenant.", where=where, remediation="Name one.")
+        mend = "Name a member, as the page Members lists them."
+        raise BadInput(f"{username[:150]!r} is no active member of this tenant.", where=where, remediation=mend)
     return found[0]
 
 

@@ -201,4 +201,5 @@ def role_in(tenant_id: uuid.UUID, user_id: int) -> str:
     for one in directory.memberships_of(user_id):
         if one.tenant_id == tenant_id:
             return one.role
-    raise NotFound("There is no such member in this tenant.")
+    mend = "The page Members lists them; `manage.py tenant member USER --role ROLE` makes one."
+    raise NotFound("There is no such member in this tenant.", remediation=mend)

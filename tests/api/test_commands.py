@@ -55,7 +55,9 @@ def test_token_prints_a_token_that_works(admin, tenant):
     fresh = Caller(raw, tenant)
     assert fresh.get("runs/").status_code == 200
     problem(fresh.get("tasks/"), 403)
-    assert run("token", "nobody-here", "--tenant", tenant.slug, fails=True)[0]["code"] == "not_found"
+    refused = run("token", "nobody-here", "--tenant", tenant.slug, fails=True)[0]
+    assert refused["code"] == "not_found"
+    assert "tenant member USER" in refused["remediation"], "a name is no id to be checked"
     assert run("token", user.username, "--tenant", "no-such", fails=True)[0]["code"] == "not_found"
 
 
