@@ -297,9 +297,6 @@ SELECT id AS approval_id, state, version, outcome_reason, decided_at, decided_by
   (SELECT n.id FROM qd_approval n WHERE n.supersedes_id = a.id LIMIT 1) AS superseded_by, qd_now() AS now
 FROM qd_approval a WHERE id = %s;
 
--- name: approval_states
-SELECT id, state FROM qd_approval WHERE id = ANY(%s::uuid[]);
-
 -- name: approval_start_by
 SELECT start_by FROM qd_approval WHERE id = %s;
 

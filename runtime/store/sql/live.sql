@@ -35,3 +35,7 @@ WHERE r.id = %(run)s;
 -- When each hold and each doubt of a run began, as of a seq.
 SELECT step_id, max(occurred_at) FROM qd_event
 WHERE run_id = %s AND seq <= %s AND to_status IN ('hold', 'unknown') GROUP BY step_id;
+
+-- name: approval_states
+-- How requests stand that somebody waits for.
+SELECT id, state FROM qd_approval WHERE id = ANY(%s::uuid[]);
