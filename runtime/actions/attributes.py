@@ -7,6 +7,8 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
+import orjson
+
 from runtime.access import verbs as v
 from runtime.access.authorize import may
 from runtime.actions.manifests import split_reference, tool_scopes
@@ -21,7 +23,7 @@ class Referred:
 
     def __init__(self, tx: Tx) -> None:
         self.verifier = cache(lambda reference: tx.one("verifier_at", split_reference(reference)))
-        self.run = cache(lambda run_id: tx.one("run_is_there", (run_id,)))
+        self.run = cache(lambda run_id: tx.one("run_above", (run_id,)))
 
 
 def check_success(referred: Referred, success: dict[str, Any], plan: Plan) -> None:
@@ -75,6 +77,19 @@ def _check_scopes(plan: Plan, asked: dict[str, list[str]], needed: list[str], he
                 where="/scope/scopes",
                 remediation="Add it to scope.scopes, or submit to a workflow that does without.",
             )
+
+
+def bounds_below(above: tuple[Any, ...] | None) -> list[dict[str, Any]]:
+    """Return what bounds a run besides its own budget: that of its parent, and what bounds the parent (C1.2, C3.2).
+
+    ``above`` is the parent's row of ``run_above``, None without one. Each is {run, calls, effects}, the nearest first.
+    """
+    if above is None:
+        return []
+    run_id, budget, bounds = above
+    own = {name: value for name, value in orjson.loads(budget).items() if name in ("calls", "effects")}
+    inherited: list[dict[str, Any]] = orjson.loads(bounds)
+    return [{"run": str(run_id), **own}, *inherited] if own else inherited
 
 
 def check_parent(referred: Referred, actor: Actor, parent: uuid.UUID | None) -> None:

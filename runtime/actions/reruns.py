@@ -18,6 +18,7 @@ import orjson
 
 from runtime.access import verbs as v
 from runtime.actions.acting import Act, insist, permit
+from runtime.actions.attributes import bounds_below
 from runtime.actions.base import WORK_CHANNEL, check_reason, frame, step_answer
 from runtime.actions.manifests import clock_and_policies, manifest_of, tool_pools
 from runtime.actions.starting import Draft, insert_runs, start_run
@@ -131,6 +132,7 @@ def _start(
         pools=tool_pools(unit.tx, version_id, plan),
         parent=latest[2],
         budget=known_budget(orjson.loads(tasks_budget)) if budget is None else budget,
+        bounds=bounds_below(tx.one("run_above", (latest[2],)) if latest[2] else None),
     )
     adopts = _adoptable(unit, source, draft, without or set()) if adopt else []
     run = start_run(unit, actor, draft, now, rerun_of=source, adopts=adopts, reason=reason or None)

@@ -24,7 +24,8 @@ from runtime.store.arrays import arrays
 class Draft:
     """What a new run is made from; ``pools`` are those that tools ask for, before the task's own.
 
-    ``parent`` is the run that submitted the task, ``budget`` what this run may use (C1.2).
+    ``parent`` is the run that submitted the task, ``budget`` what this run may use (C1.2), ``bounds`` what it
+    shares with the runs above it (``attributes.bounds_below``).
     """
 
     task_id: uuid.UUID
@@ -41,6 +42,7 @@ class Draft:
     pools: Mapping[str, str] = field(default_factory=dict)
     parent: uuid.UUID | None = None
     budget: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Sequence[Mapping[str, Any]] = ()
 
 
 def start_run(
@@ -110,8 +112,9 @@ def insert_runs(
             r.priority, r.deadline, r.n_steps, r.n_open, r.n_live, r.n_timer, r.n_hold_approval, r.n_hold_external,
             r.n_unknown, r.n_bad, r.n_open_operations, r.created_at, r.started_at, r.finished_at, d.parent,
             orjson.dumps(dict(d.budget)).decode() if d.budget else None,
+            orjson.dumps(list(d.bounds)).decode() if d.bounds else None,
         )
         for r, d in zip(runs, drafts, strict=True)
     ]  # fmt: skip
     if rows:
-        unit.tx.send("insert_runs", (unit.tx.tenant_id, *arrays("uuuuuuusiliziiiiiiiiizzzus", rows)))
+        unit.tx.send("insert_runs", (unit.tx.tenant_id, *arrays("uuuuuuusiliziiiiiiiiizzzuss", rows)))

@@ -13,7 +13,7 @@ import orjson
 from runtime.access.authorize import authorize
 from runtime.actions.acting import insist
 from runtime.actions.admission import check_tenant
-from runtime.actions.attributes import Referred, check_capabilities, check_parent, check_success
+from runtime.actions.attributes import Referred, bounds_below, check_capabilities, check_parent, check_success
 from runtime.actions.base import WORK_CHANNEL, frame
 from runtime.actions.manifests import Policies, clock_and_policies, manifest_of, tool_pools
 from runtime.actions.references import keep_references
@@ -194,6 +194,7 @@ def _draft(
         pools=tool_pools(unit.tx, version_id, plan),
         parent=request.parent,
         budget=request.budget,
+        bounds=bounds_below(referred.run(request.parent)) if request.parent else (),
     )
 
 

@@ -118,7 +118,7 @@ RUN_KEEPS: dict[str, Any] = {
     "budget_used": {
         "type": "object",
         "properties": {"calls": {"type": "integer"}, "effects": {"type": "integer"}},
-        "description": "How much of what the budget bounds was used.",
+        "description": "How much of what the budget bounds was used by the run and by runs below it.",
     },
     "success": {
         "anyOf": [

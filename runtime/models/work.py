@@ -103,6 +103,9 @@ class Run(TenantOwned):
     parent_step_id = models.UUIDField(null=True)
     parent_id = models.UUIDField(null=True, help_text="The run that submitted its task.")
     budget = models.JSONField(null=True, help_text="What it may use: calls, effects; null for no bound.")
+    bounds = models.JSONField(
+        null=True, help_text="What it shares with runs above: run, calls, effects; null: nothing."
+    )
     trace_id = models.UUIDField()
     status = models.CharField(max_length=20, default="accepted")
     reason = models.CharField(max_length=200, default="", blank=True)

@@ -229,12 +229,12 @@ def run_in(tx: Tx, run_id: uuid.UUID) -> dict[str, Any]:
 
 
 def _budget(tx: Tx, run_id: uuid.UUID, budget: dict[str, Any]) -> dict[str, Any]:
-    """Return {budget, budget_used}: the second says how much of what is bounded was used."""
+    """Return {budget, budget_used}: the second says how much of what is bounded the run and those below it used."""
     used = {}
     for name in ("calls", "effects"):
         if name in budget:
-            row = tx.one(f"{name}_of_runs", ([run_id],))
-            used[name] = row[1] if row is not None else 0
+            rows = tx.rows(f"{name}_of_runs", ([run_id],))
+            used[name] = sum(row[2] if name == "calls" else row[1] for row in rows)
     return {"budget": budget, "budget_used": used}
 
 

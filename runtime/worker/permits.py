@@ -8,6 +8,7 @@ are named: the policy is closed.
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -55,21 +56,23 @@ def refused_by_scope(scope: dict[str, Any], contract: ToolContract) -> Refusal |
 
 
 def refused_by_budget(claimed: Claimed) -> Report | None:
-    """Refuse a call for good once calls that were made use up the run's budget; before that it waits for those in hand.
+    """Refuse a call for good once calls that were made use up a budget; before that it waits for those in hand.
 
     What is in hand may yet be adopted, answered or refused, and is then no call.
     """
-    most = claimed.bound("calls")
-    if most is None or claimed.calls_before < most:
+    full = [one for one in claimed.calls if one.before >= one.most]
+    if not full:
         return None
-    if claimed.calls_made >= most:
-        code, message = exhausted("calls", most)
-        return Report(claimed, "failed", error={"class": "budget", "message": message, "code": code, "sent": False})
+    for one in full:
+        if one.made >= one.most:
+            code, message = exhausted("calls", one.most, claimed, one.run_id)
+            return Report(claimed, "failed", error={"class": "budget", "message": message, "code": code, "sent": False})
     # At once at first: what is adopted is over with this claim. Then ever later, since a call may take long.
     delay = 0.5 * 2.0 ** min(claimed.attempt - 2, 6) if claimed.attempt > 1 else 0.0
     return Report(claimed, "given_back", cause="given_back", not_before=claimed.now + timedelta(seconds=delay))
 
 
-def exhausted(what: str, most: int) -> Refusal:
-    """Return the refusal of what goes beyond ``most`` calls or effects."""
-    return f"{what}_exhausted", f"The run's budget of {what} ({most}) is used up."
+def exhausted(what: str, most: int, claimed: Claimed, run_id: uuid.UUID) -> Refusal:
+    """Return the refusal of what goes beyond the ``most`` calls or effects of a run: the step's own or one above."""
+    whose = "The run's budget" if run_id == claimed.run_id else f"The budget of run {run_id}, above this one,"
+    return f"{what}_exhausted", f"{whose} of {what} ({most}) is used up."

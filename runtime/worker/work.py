@@ -33,6 +33,7 @@ class TaskFacts:
     adopts: list[str] | None = None
     scope: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] | None = None
+    bounds: list[dict[str, Any]] | None = None
     parsed: Any = None
 
     def value(self) -> Any:
@@ -114,13 +115,31 @@ class Claimed:
     tries: int = 1  # calls made, this one included: an attempt that yielded, or whose worker was lost, was no try
     signal: dict[str, Any] | None = None
     seq: int = 0  # the run's, with this start: what was kept up to there is not done again if the worker is lost
-    calls_before: int = 0  # calls of the run before this one; counted where its budget bounds them
-    calls_made: int = 0  # those of them that are over: what is in hand may be adopted or refused, and is then no call
+    calls: list[CallsBefore] = field(default_factory=list)  # counted where budgets bound them
 
-    def bound(self, name: str) -> int | None:
-        """Return what the run's budget says of ``calls`` or ``effects``; None: nothing, or this undoes an effect."""
-        budget = self.task.budget if self.task is not None and self.undo is None else None
-        return None if budget is None else budget.get(name)
+    def bounds(self, name: str) -> list[tuple[uuid.UUID, int]]:
+        """Return the runs whose budgets bound ``calls`` or ``effects`` of this one, and how many: itself first.
+
+        The others are above it, the nearest first. Nothing bounds what undoes an effect.
+        """
+        if self.task is None or self.undo is not None:
+            return []
+        own = (self.task.budget or {}).get(name)
+        found = [] if own is None else [(self.run_id, own)]
+        return found + [(uuid.UUID(one["run"]), one[name]) for one in self.task.bounds or () if name in one]
+
+
+@dataclass(frozen=True, slots=True)
+class CallsBefore:
+    """Calls that one budget was used for before this one; ``made`` of them surely are calls.
+
+    What is in hand of the run itself may yet be adopted or refused, and is then no call.
+    """
+
+    run_id: uuid.UUID
+    most: int
+    before: int
+    made: int
 
 
 @dataclass(slots=True)

@@ -194,10 +194,13 @@ SELECT s.id::text, s.status || ' and holds tokens' FROM qd_step s WHERE s.tokens
 LIMIT %s;
 
 -- name: invariant_6_budgets
--- A run begins no more effects than its budget has; what undoes them is no part of it.
+-- A run and the runs below it begin no more effects than its budget has; what undoes them is no part of it. Of those below
+-- it, the runs that were bounded by it from their start.
 SELECT r.id::text, format('%%s effects begun, the budget has %%s', n.begun, r.budget->>'effects') FROM qd_run r, LATERAL (
-  SELECT count(*) AS begun FROM qd_operation o JOIN qd_step s ON s.id = o.step_id
-  WHERE o.run_id = r.id AND o.sends > 0 AND s.kind NOT IN ('compensation', 'compensation_check')) n
+  WITH RECURSIVE family(run_id) AS (
+    SELECT r.id UNION ALL SELECT c.id FROM family f JOIN qd_run c ON c.parent_id = f.run_id WHERE c.bounds IS NOT NULL)
+  SELECT count(*) AS begun FROM family f JOIN qd_operation o ON o.run_id = f.run_id JOIN qd_step s ON s.id = o.step_id
+  WHERE o.sends > 0 AND s.kind NOT IN ('compensation', 'compensation_check')) n
 WHERE r.budget ? 'effects' AND n.begun > (r.budget->>'effects')::bigint LIMIT %s;
 
 -- name: invariant_6_gates

@@ -25,24 +25,26 @@ SELECT id, status, parent_id FROM qd_run WHERE task_id = %s ORDER BY created_at 
 -- name: budget_of_run
 SELECT coalesce(budget, '{}')::text FROM qd_run WHERE id = %s;
 
--- name: run_is_there
-SELECT id FROM qd_run WHERE id = %s;
+-- name: run_above
+-- A run that another one names as its parent, and what bounds whatever is submitted below it.
+SELECT id, coalesce(budget, '{}')::text, coalesce(bounds, '[]')::text FROM qd_run WHERE id = %s;
 
 -- name: insert_runs
 INSERT INTO qd_run (id, task_id, workflow_version_id, manifest_id, rerun_of_id, parent_step_id, trace_id, status, version,
   seq, priority, deadline, n_steps, n_open, n_live, n_timer, n_hold_approval, n_hold_external, n_unknown, n_bad,
-  n_open_operations, created_at, started_at, finished_at, parent_id, budget, tenant_id, reason, cancel_requested, paused)
+  n_open_operations, created_at, started_at, finished_at, parent_id, budget, bounds, tenant_id, reason, cancel_requested,
+  paused)
 SELECT u.*, %s::uuid, '', false, false
 FROM (
   SELECT a.id, a.task, a.version, a.manifest, a.rerun_of, a.parent_step, a.trace, a.status, a.number, a.seq, a.priority,
     a.deadline, a.steps, a.open, a.live, a.timer, a.hold_approval, a.hold_external, a.unknown, a.bad, a.operations,
-    a.created, a.started, a.finished, a.parent, a.budget::jsonb
+    a.created, a.started, a.finished, a.parent, a.budget::jsonb, a.bounds::jsonb
   FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::int[],
               %s::bigint[], %s::int[], %s::timestamptz[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[], %s::int[],
               %s::int[], %s::int[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[], %s::uuid[],
-              %s::text[])
+              %s::text[], %s::text[])
     a(id, task, version, manifest, rerun_of, parent_step, trace, status, number, seq, priority, deadline, steps, open,
-      live, timer, hold_approval, hold_external, unknown, bad, operations, created, started, finished, parent, budget)
+      live, timer, hold_approval, hold_external, unknown, bad, operations, created, started, finished, parent, budget, bounds)
 ) u;
 
 -- name: sessions_by_key

@@ -37,7 +37,7 @@ WHERE s.tenant_id = %s AND s.worker_session_id = %s AND s.status = 'running';
 -- A rerun's first event names the run and the nodes whose results it may take over.
 SELECT r.id, t.input, t.id, t.name, t.goal, t.data_time, t.retry, t.created_by, r.rerun_of_id,
   CASE WHEN r.rerun_of_id IS NOT NULL
-       THEN (SELECT e.payload->'adopts' FROM qd_event e WHERE e.run_id = r.id AND e.seq = 1) END, t.scope, r.budget
+       THEN (SELECT e.payload->'adopts' FROM qd_event e WHERE e.run_id = r.id AND e.seq = 1) END, t.scope, r.budget, r.bounds
 FROM qd_run r JOIN qd_task t ON t.id = r.task_id WHERE r.id = ANY(%s);
 
 -- name: set_task_states
@@ -154,22 +154,39 @@ JOIN qd_attempt a ON a.run_id = u.run_id AND a.step_id = u.step_id AND a.outcome
 SELECT a.step_id, count(*) FROM unnest(%s::uuid[], %s::uuid[]) u(run_id, step_id)
 JOIN qd_attempt a ON a.run_id = u.run_id AND a.step_id = u.step_id AND a.outcome = 'retry' GROUP BY a.step_id;
 
+-- name: lock_calls_of
+-- One transaction at a time counts what a run and those below it called; taken last, freed at its end.
+SELECT pg_advisory_xact_lock(hashtextextended('calls:' || u.id::text, 17))
+FROM (SELECT id FROM unnest(%s::uuid[]) x(id) ORDER BY id) u;
+
+-- name: lock_effects_of
+-- The same of effects; taken after the runs.
+SELECT pg_advisory_xact_lock(hashtextextended('effects:' || u.id::text, 17))
+FROM (SELECT id FROM unnest(%s::uuid[]) x(id) ORDER BY id) u;
+
 -- name: calls_of_runs
--- Calls that runs made, and those that are under way: an attempt that looked, waited, or was refused here made none.
--- Then how many of them are in hand, and may yet turn out to be none.
-SELECT a.run_id, count(*),
+-- Calls that each of these runs and the runs below it made, by the run that made them, and those that are under way: an
+-- attempt that looked, waited, or was refused here made none. Then how many of them are in hand, and may turn out to be none.
+WITH RECURSIVE family(top, run_id) AS (
+  SELECT u.id, u.id FROM unnest(%s::uuid[]) u(id)
+  UNION ALL SELECT f.top, r.id FROM family f JOIN qd_run r ON r.parent_id = f.run_id)
+SELECT f.top, a.run_id, count(*),
   count(*) FILTER (WHERE a.outcome IS NULL AND s.status = 'running' AND s.attempt = a.number)
-FROM qd_attempt a JOIN qd_step s ON s.id = a.step_id
-WHERE a.run_id = ANY(%s::uuid[]) AND s.kind IN ('tool', 'verifier')
+FROM family f JOIN qd_attempt a ON a.run_id = f.run_id JOIN qd_step s ON s.id = a.step_id
+WHERE s.kind IN ('tool', 'verifier')
   AND (a.outcome IS NULL OR a.outcome NOT IN ('succeeded', 'failed', 'retry', 'yielded', 'given_back', 'parked')
        OR (a.resources ? 'seconds' AND (a.error->>'sent') IS DISTINCT FROM 'false'))
-GROUP BY a.run_id;
+GROUP BY f.top, a.run_id;
 
 -- name: effects_of_runs
--- Operations that runs began: a key counts once, however often it was sent. What undoes an effect has bounds of its own.
-SELECT o.run_id, count(*) FROM qd_operation o JOIN qd_step s ON s.id = o.step_id
-WHERE o.run_id = ANY(%s::uuid[]) AND o.sends > 0 AND s.kind NOT IN ('compensation', 'compensation_check')
-GROUP BY o.run_id;
+-- Operations that each of these runs and the runs below it began: a key counts once, however often it was sent. What
+-- undoes an effect has bounds of its own.
+WITH RECURSIVE family(top, run_id) AS (
+  SELECT u.id, u.id FROM unnest(%s::uuid[]) u(id)
+  UNION ALL SELECT f.top, r.id FROM family f JOIN qd_run r ON r.parent_id = f.run_id)
+SELECT f.top, count(*) FROM family f JOIN qd_operation o ON o.run_id = f.run_id JOIN qd_step s ON s.id = o.step_id
+WHERE o.sends > 0 AND s.kind NOT IN ('compensation', 'compensation_check')
+GROUP BY f.top;
 
 -- name: operations_standing
 SELECT business_key, run_id, status FROM qd_operation WHERE tenant_id = %s AND business_key = ANY(%s);
