@@ -15,8 +15,8 @@ class DashboardConfig(AppConfig):
         from dashboard.config import checks
         from dashboard.pages import sign_in_limits
         from dashboard.presenters.told import told
-        from runtime.kernel import seams
+        from runtime.kernel.words import register_words
 
         assert checks
-        seams.register_words(told)
+        register_words(told)
         sign_in_limits.connect()

@@ -31,7 +31,7 @@ from repair.reviews import needed
 from repair.verbs import REVIEW
 from runtime.access.roles import ROLES, effective, verbs_of_role
 from runtime.kernel.messages import Mail, subject_of
-from runtime.kernel.seams import in_words
+from runtime.kernel.words import in_words
 from runtime.models import Membership, Operation, Task
 from runtime.store.languages import in_their_languages
 from runtime.store.links import page_link

@@ -7,7 +7,6 @@ from typing import Any
 from asgiref.sync import SyncToAsync
 from django.db import connections
 from django.http import StreamingHttpResponse
-from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
 from dashboard.live.seats import Seat, seat_in
@@ -36,7 +35,7 @@ class LastingEndpoint(Endpoint):
         super().initial(request, *args, **kwargs)
         self.seat.give(self.actor)
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(response, Lasting):
             self.seat.leave()
         return super().finalize_response(request, response, *args, **kwargs)

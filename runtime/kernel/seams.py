@@ -149,9 +149,6 @@ Composer = Callable[[Any, dict[str, Any]], Any]
 # Names where a message goes, by its payload; None: it is a mail. One that fails holds up the messages for it alone.
 Destination = Callable[[dict[str, Any]], str | None]
 
-# Tells a sentence that the engine wrote down in the active language.
-Words = Callable[[str], str]
-
 _gates: dict[str, Gate] = {}
 _send_listeners: dict[str, SendListener] = {}
 _hold_listeners: dict[str, HoldListener] = {}
@@ -170,7 +167,6 @@ _benches: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _policies: dict[str, str] = {}
 _workflow_critics: dict[str, WorkflowCritic] = {}
 _asker: Callable[..., Any] | None = None
-_words: Words | None = None
 
 
 def register_gate(name: str, gate: Gate) -> None:
@@ -271,17 +267,6 @@ def register_composer(topic: str, composer: Composer, destination: Destination |
     _composers[topic] = composer
     if destination is not None:
         _destinations[topic] = destination
-
-
-def register_words(words: Words) -> None:
-    """Say how sentences that the engine wrote down are told to a reader, in the language that is active."""
-    global _words
-    _words = words
-
-
-def in_words(text: str) -> str:
-    """Return a sentence of the engine in the active language; what nobody knows how to tell stays as it was written."""
-    return text if _words is None else _words(text)
 
 
 def composer_of(topic: str) -> Composer:

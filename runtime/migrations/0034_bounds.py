@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runtime", "0031_preferred")]
+    dependencies = [("runtime", "0033_preferences")]
 
     operations = [
         migrations.AddField(

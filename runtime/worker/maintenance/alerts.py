@@ -21,6 +21,7 @@ from runtime.kernel.conf import conf
 from runtime.kernel.errors import QuarterdeckError
 from runtime.kernel.ids import uuid7
 from runtime.kernel.messages import Mail, Webhook
+from runtime.kernel.words import in_words
 from runtime.queries.classes import classes_in, late_steps
 from runtime.store import directory
 from runtime.store.languages import in_their_languages
@@ -302,8 +303,8 @@ def destination(payload: dict[str, Any]) -> str | None:
 
 
 def _mail(to: list[str], row: tuple[Any, ...], link: str) -> Mail:
-    subjects, title = _shown(row), seams.in_words(row[3])
-    about = [f"- {gettext(one['kind'])} {one['id']} {seams.in_words(one['label'])}" for one in subjects]
+    subjects, title = _shown(row), in_words(row[3])
+    about = [f"- {gettext(one['kind'])} {one['id']} {in_words(one['label'])}" for one in subjects]
     if row[5] > len(subjects):
         about.append(_("- … %(n)d in all") % {"n": row[5]})
     since = _("Since %(time)s UTC") % {"time": row[6].strftime("%Y-%m-%d %H:%M:%S")}

@@ -103,6 +103,7 @@ def still_kept(tx: Tx, held: list[tuple[RunState, StepState]], standing: list[St
     unsigned = {step.id: tool for run, step in held if (tool := _unsigned_for(run, step)) is not None}
     signed = _signed(tx, list(unsigned.values()))
     kept = {step_id for step_id, tool in unsigned.items() if tool not in signed}
+    assert tx.tenant_id is not None, "stopped steps are a tenant's"
     for run, step in held:
         tool = run.plan.nodes[step.node].tool
         if any(stop.covers(tx.tenant_id, tool, run.plan.name) for stop in standing):
