@@ -130,7 +130,7 @@ def test_it_is_told_after_the_grace_and_once(office, mailbox, clock, client):
     (mail,) = [m for m in mailbox if m.subject.startswith("[warning]")]
     # Without a target it goes to those on call.
     assert mail.recipients() == [f"{office.oncall.name}@office.example"]
-    assert "Failed runs: one, step a, business" in mail.subject
+    assert "Failed runs: one, step a, refused by the rules of the business" in mail.subject
     (link,) = re.findall(r"http\S+", mail.body)
     client.force_login(User.objects.get(pk=office.oncall.user_id))
     assert client.get(link.removeprefix("http://127.0.0.1:8000")).status_code == 200
