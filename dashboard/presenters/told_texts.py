@@ -103,6 +103,8 @@ STEPS = (
     _("The tool is not among those this task may use."),
     _("The run's budget of calls (%(n)s) is used up."),
     _("The run's budget of effects (%(n)s) is used up."),
+    _("The budget of calls (%(n)s) of run %(key)s, above this one, is used up."),
+    _("The budget of effects (%(n)s) of run %(key)s, above this one, is used up."),
     _("%(n)s workers were lost with it"),
     _("A person confirmed that nothing was applied."),
     _("The tool was asked and knows nothing of it."),

@@ -74,5 +74,6 @@ def refused_by_budget(claimed: Claimed) -> Report | None:
 
 def exhausted(what: str, most: int, claimed: Claimed, run_id: uuid.UUID) -> Refusal:
     """Return the refusal of what goes beyond the ``most`` calls or effects of a run: the step's own or one above."""
-    whose = "The run's budget" if run_id == claimed.run_id else f"The budget of run {run_id}, above this one,"
-    return f"{what}_exhausted", f"{whose} of {what} ({most}) is used up."
+    if run_id == claimed.run_id:
+        return f"{what}_exhausted", f"The run's budget of {what} ({most}) is used up."
+    return f"{what}_exhausted", f"The budget of {what} ({most}) of run {run_id}, above this one, is used up."

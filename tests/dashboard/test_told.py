@@ -80,6 +80,7 @@ NOT_OURS = re.compile(
 CHOSEN = {
     "The 7 deadline passed before the call was sent.": ("run's", "order's"),
     "The run's budget of 7 (7) is used up.": ("calls", "effects"),
+    "The budget of 7 (7) of run 7, above this one, is used up.": ("calls", "effects"),
 }
 
 

@@ -57,7 +57,9 @@ def told() -> dict[str, list[str]]:
     """Send what is due; return subject (without what tells its thing from others) → names of boxes."""
     mail.outbox.clear()
     deliver()
-    return {one.subject.partition(" · ")[0]: sorted(to.partition("@")[0] for to in one.recipients()) for one in mail.outbox}
+    return {
+        one.subject.partition(" · ")[0]: sorted(to.partition("@")[0] for to in one.recipients()) for one in mail.outbox
+    }
 
 
 def test_one_mail_for_each_language_in_that_language(office, mailbox):
