@@ -35,7 +35,7 @@ RELEASED = {
     "own_grants.sql": "fc6188fc8a68bdb28739c0712c4aa8368803fd9ff2ec0a61bef2a6b820113240",
     "pool_queues.sql": "7298fa49e66510c3fc3b38ca0cea5ee499d3e19d1af737ce4eca8200f7cd0b46",
     "parked.sql": "47dc54d8a579f84f3fa537f37e6a64fbd1df82ebd66069f35003bd5f17b0c2b2",
-    "preferences.sql": "7ccb37882b077668e589f95185471d7cd3e6bf1f0791ea424bdbdef9b4b36021",
+    "preferences.sql": "7a50676553f49c2e5a321895794fe5ee57983bd97a74f9a1d180138a371bf184",
     "preferred.sql": "a2c35dc5c934df115ae350fb48464663f31f1a1e21ed23f92f5ac886a52b4287",
     "signals.sql": "156792692619e72367b503dc82d00c48276024b53b8eb4c2168baee20f881b6b",
     "statistics.sql": "5b88d3356e71a5808494d4c36305e62c8a3b0877b2a8bf6f4777e38021cd8a3c",

@@ -206,6 +206,11 @@ def test_an_edited_audit_is_reported(scene):
             "ALTER TABLE qd_step ENABLE TRIGGER qd_guard_step",
             "qd_guard_step on qd_step",
         ),
+        (
+            "ALTER TABLE auth_user DISABLE TRIGGER qd_keep_username",
+            "ALTER TABLE auth_user ENABLE TRIGGER qd_keep_username",
+            "qd_keep_username on auth_user",
+        ),
     ],
 )
 @pytest.mark.req("C8.6")

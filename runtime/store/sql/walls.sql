@@ -67,7 +67,8 @@ SELECT w.name || ' on ' || w.tab, 'the guard is missing or off'
 FROM (VALUES ('qd_guard_step', 'qd_step'), ('qd_guard_step_insert', 'qd_step'), ('qd_guard_run', 'qd_run'),
              ('qd_guard_operation', 'qd_operation'), ('qd_append_only', 'qd_event'), ('qd_append_only', 'qd_checkpoint'),
              ('qd_append_only', 'qd_audit_entry'), ('qd_immutable', 'qd_outcome'), ('qd_immutable', 'qd_manifest'),
-             ('qd_guard_case', 'qd_case'), ('qd_guard_completed', 'qd_run'), ('qd_immutable', 'qd_compensation'))
+             ('qd_guard_case', 'qd_case'), ('qd_guard_completed', 'qd_run'), ('qd_immutable', 'qd_compensation'),
+             ('qd_keep_username', 'auth_user'))
      w(name, tab)
 WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgname = w.name AND t.tgrelid = w.tab::regclass
                   AND t.tgenabled IN ('O', 'A')) LIMIT %s;
