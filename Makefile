@@ -20,7 +20,7 @@ test: $(STAMP)
 # Long races, chaos and all real inputs; then store, races and faults once more on the machine's own PostgreSQL.
 proof: $(STAMP)
 	$(PYTEST) -m "proof or slow" -n $(JOBS) --dist loadgroup
-	QUARTERDECK_TEST_PG=system $(PYTEST) tests/store tests/races tests/faults -n $(JOBS) --dist loadgroup
+	QUARTERDECK_TEST_PG=system $(PYTEST) tests/store tests/races tests/faults -m "not proof and not bench" -n $(JOBS) --dist loadgroup
 	@$(BIN)/python -m tests.chaos
 
 # Kills everything at random under load and counts what is left; CHAOS_SECONDS and CHAOS_SEED steer it.

@@ -117,6 +117,7 @@ def test_two_browsers_see_the_same(screen: Screen, browser: Any):
     context.close()
 
 
+@pytest.mark.slow
 def test_a_lost_server_is_said_and_then_caught_up_with(screen: Screen, database: Any):
     engine = screen.made.engine
     run_id = engine.submit(chain())

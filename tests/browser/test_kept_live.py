@@ -13,6 +13,7 @@ from tests.support.tap import Tap
 pytestmark = [pytest.mark.req("A9.7", "C6.2")]
 
 
+@pytest.mark.slow
 def test_a_network_that_never_answers_is_tried_again(screen: Screen):
     """A socket that hangs while it opens is a lost one: else "reconnecting" would last for ever."""
     engine = screen.made.engine

@@ -210,6 +210,7 @@ def steps_of(made: Scene) -> list[tuple[uuid.UUID, str]]:
         return list(Step.objects.values_list("id", "node"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_page_has_a_serious_finding(screen: Screen, theme: str):
     screen.prefer(theme=theme)
@@ -223,6 +224,7 @@ def test_no_page_has_a_serious_finding(screen: Screen, theme: str):
         assert screen.lengthened() == [], path
 
 
+@pytest.mark.slow
 def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
     screen.page.set_viewport_size({"width": 390, "height": 844})
     screen.page.goto(f"{screen.site.url}/sign-in/")
@@ -236,6 +238,7 @@ def test_nothing_scrolls_sideways_on_a_phone(screen: Screen):
         assert screen.small_targets() == [], path
 
 
+@pytest.mark.slow
 def test_every_page_speaks_chinese(screen: Screen):
     screen.expected |= REFUSED
     screen.sign_in("admin")
@@ -253,6 +256,7 @@ def test_every_page_speaks_chinese(screen: Screen):
     expect(screen.page.get_by_role("heading", level=1)).to_have_text("待办")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
 def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, width: int, theme: str):
     screen.page.set_viewport_size({"width": width, "height": 900})
@@ -290,6 +294,7 @@ def test_pages_that_a_form_leads_to_have_no_serious_finding(screen: Screen, widt
         look(f"{path} refused")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1440, "dark"), (390, "light")])
 def test_what_opens_on_a_page_has_no_serious_finding(screen: Screen, width: int, theme: str):
     """Menus, and the forms of the acts on a case: each opened alone, as a person does."""

@@ -36,6 +36,7 @@ def age_of(page: Page) -> int:
     return int(found.group(1))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_on_a_slow_network_a_run_is_watched_and_steered_and_nothing_is_lost(screen: Screen):
     """400 ms and 50 kB/s, with nothing kept from an earlier visit."""
@@ -76,6 +77,7 @@ def test_on_a_slow_network_a_run_is_watched_and_steered_and_nothing_is_lost(scre
     expect(page.locator(".rh .chip").first).to_contain_text("completed")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_server_that_falls_silent_is_told_and_caught_up_with(screen: Screen, database: Any):
     """Frozen it closes nothing: for the browser the socket is as open as before, and no answer is a refusal."""

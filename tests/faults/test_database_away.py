@@ -92,6 +92,7 @@ def mapped_deadline(path: Path) -> float:
     return float(struct.unpack_from("<d", path.read_bytes())[0])
 
 
+@pytest.mark.slow
 def test_what_ran_while_it_was_away_longer_than_a_lease_is_settled_by_the_rows(place, shop, tmp_path):
     """Reads are made again; a write whose report came too late is unknown, though its worker lives and knows better."""
     server, database = place

@@ -31,6 +31,7 @@ def engine(fresh_db, tenant) -> Iterator[Engine]:
     invariants.check(tenant.id, at_rest=False)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_is_written_once_the_next_time(fresh_db, engine):
     """Somebody holds the artifact of the run's output and wants the run; the completion, which holds that, gives up."""
     content = canonical_bytes({"text": "x"})

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.req("C2.9")]
 SERVER = Path(__file__).resolve().parents[1] / "support" / "mcp_tool.py"
 
 
+@pytest.mark.slow
 def test_a_late_submit_changes_nothing(stack_of, desk):
     stack = stack_of(workers=1, clusters=2, lease_seconds=SHORT_LEASE)
     run_id = desk.submit(desk.workflow(sleeping("a", 4), tool("b", "a")))
@@ -58,6 +59,7 @@ def test_a_late_answer_to_a_write_leaves_it_unknown_and_is_kept(stack_of, desk, 
     assert len(log.read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.req("C3.3", "C2.9")
 def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
     """Frozen between the committed intent and the send: the tool's server takes seconds to start."""
@@ -90,6 +92,7 @@ def test_nothing_is_sent_after_the_lease_is_over(stack_of, desk, tmp_path):
     assert operation.status == "unknown", "the engine believes the rows, not a worker whose lease was over"
 
 
+@pytest.mark.slow
 @pytest.mark.req("C3.3", "C2.9", "B4.4")
 def test_a_tool_that_fences_refuses_the_old_owner(stack_of, desk, tmp_path):
     """Its request is on the way when its worker freezes; the tool that is asked by the newer epoch refuses it then.
@@ -123,6 +126,7 @@ def test_a_tool_that_fences_refuses_the_old_owner(stack_of, desk, tmp_path):
     assert asked[-1].payload["proves_absence"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.req("C2.9")
 def test_a_busy_worker_without_progress_loses_its_lease(stack_of, desk, tmp_path):
     """Its process lives, its loop does not: an inline tool hangs in it."""

@@ -83,6 +83,7 @@ def test_an_operation_that_can_be_asked_for_gets_a_query_time(stack_of, desk, sh
     assert desk.run(run_id).status in ("waiting_tool", "needs_attention")
 
 
+@pytest.mark.slow
 @pytest.mark.req("C2.9")
 def test_the_clusters_processes_die_with_its_parent_and_another_goes_on(stack_of, desk):
     stack = stack_of(workers=2)
@@ -154,6 +155,7 @@ def under_way(desk, run_ids) -> int:
         return Run.objects.filter(id__in=run_ids, status="running").count()
 
 
+@pytest.mark.slow
 @pytest.mark.req("C2.9")
 def test_a_clean_stop_finishes_what_runs_and_takes_no_more(stack_of, desk):
     stack = stack_of(workers=2, slots=4)

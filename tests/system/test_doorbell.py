@@ -71,6 +71,7 @@ def test_the_pump_is_not_stopped_by_busy_workers(fresh_db, tenant):
         assert set(desk.wait_all([*longs, *more]).values()) == {"completed"}
 
 
+@pytest.mark.slow
 def test_a_long_backlog_of_one_tenant_keeps_nobody_waiting(stack, desk, tenant):
     other = Desk(make_tenant())
     slow = desk.workflow(sleeping("a", 0.4), name="slow")

@@ -52,6 +52,7 @@ def counting(node_id: str, reference: str, until_there: Path, *told: list[Any], 
     return node(node_id, reference, input={"told": list(told), "until": str(until_there)}, **more)
 
 
+@pytest.mark.slow
 def test_a_running_step_shows_attempt_progress_use_checkpoint_and_when_it_may_end(
     beating, desk, tenant, other_tenant, tmp_path
 ):

@@ -42,6 +42,7 @@ def manage(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(60), check=False)
 
 
+@pytest.mark.slow
 def test_roles_first_then_migrate(login):
     name, url = login
     refused = manage(url, "migrate")
@@ -94,6 +95,7 @@ def test_migrate_asks_for_the_servers_version(database, monkeypatch):
         assert [str(number) for number in asked] == list(connection.execute("SHOW server_version_num").fetchone())
 
 
+@pytest.mark.slow
 def test_the_runtime_migrates_by_itself(login):
     """The lower floor needs nothing of those above it, nor leans on the order in which they are named."""
     name, url = login

@@ -48,6 +48,7 @@ def test_attempts_are_bounded(stack, desk):
     assert [a.outcome for a in desk.attempts(run_id)] == ["retry", "retry", "failed"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("B4.2", "A9.3")
 def test_what_the_task_says_of_retries_is_laid_over_the_workflow_and_that_over_the_tool(stack, desk, shop):
     """Member by member: what the upper one leaves out is the lower one's."""

@@ -106,6 +106,7 @@ def test_another_tool_and_another_tenant_go_on(stack, desk, other_tenant):
     desk.wait(desk.submit("w"), "completed", seconds=20)
 
 
+@pytest.mark.slow
 def test_a_stop_with_an_end_ends(stack, desk, clock):
     desk.workflow({"id": "a", "kind": "tool", "tool": "core.echo@1", "input": {}})
     until_time = clock.now() + timedelta(seconds=15)

@@ -12,6 +12,7 @@ from tests.support.specs import tool
 from tests.support.workers import Desk, Stack, told
 
 
+@pytest.mark.slow
 @pytest.mark.req("C5.2")
 def test_a_wait_node_waits_by_the_databases_clock(fresh_db, desk, clock):
     flow = desk.workflow(

@@ -64,6 +64,7 @@ def test_it_serves_and_stops_clean(console, number):
     assert console.postgres.pid() is None
 
 
+@pytest.mark.slow
 def test_it_stops_workers_first_and_the_database_last(console):
     """Nobody is left who could want what is gone: who works, who gives work, who asks, what all write to."""
     console.wait_ready()
@@ -87,6 +88,7 @@ def test_it_stops_workers_first_and_the_database_last(console):
     assert console.process.wait(patient(30)) == 0
 
 
+@pytest.mark.slow
 def test_a_second_one_on_the_same_folder_says_so(console):
     console.wait_ready()
     second = subprocess.run(
@@ -233,6 +235,7 @@ def test_work_under_way_goes_on_after_kill_9_of_everything(home, database, shop)
         console.kill_everything()
 
 
+@pytest.mark.slow
 def test_a_second_start_after_a_clean_stop_is_ready_again(home):
     console = Console(home).start()
     try:
