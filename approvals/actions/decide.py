@@ -16,6 +16,7 @@ from approvals.quota import refuse_spent
 from approvals.verbs import DECIDE
 from approvals.writing import record_act
 from runtime.access.authorize import authorize
+from runtime.access.verbs import PAYLOAD_READ
 from runtime.actions.acting import Act, insist
 from runtime.actions.base import check_reason, frame
 from runtime.actions.holds import pass_decision
@@ -40,7 +41,8 @@ def decide_request(
     run_id, step_id, step_status, run_status, replayed}. The same decision again by the same person is answered alike,
     ``replayed``. Everything else on a closed, late or changed request is refused and stays in the audit: AlreadyClosed,
     AlreadySpoken, TooLate, OtherVersion, HandedOver, OwnRequest, CannotBeShown, Conflict (the run is ending),
-    PermissionDenied, NotFound, BadInput. Verb ``approval.decide``, in the role that the request names.
+    PermissionDenied, NotFound, BadInput. Verb ``approval.decide``, in the role that the request names; to approve
+    ``payload.read`` too, since nobody approves what is withheld from them.
     """
     authorize(actor, DECIDE)
     if decision not in DECISIONS:
@@ -48,6 +50,8 @@ def decide_request(
     quoted = quoted_hash(payload_hash)
     text = check_reason(comment)
     try:
+        if decision == "approve":
+            authorize(actor, PAYLOAD_READ)
         return looking_again(lambda: _decide(actor, request_id, decision, version, quoted, text))
     except (Conflict, PermissionDenied) as problem:
         details = {"decision": decision, "version": version, "payload_hash": payload_hash}

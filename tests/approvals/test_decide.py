@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,19 @@ pytestmark = [pytest.mark.req("A7.2", "B6.4", "C5.3", "C5.6"), pytest.mark.djang
 def refusals(office) -> list[str]:
     acts = list_audit(actor=office.admin, verb="approval.decide", result="refused").items
     return [entry["details"]["code"] for entry in reversed(acts)]
+
+
+def test_nobody_approves_what_is_withheld_from_them_and_anybody_asked_may_reject_it(office):
+    request = office.pending(office.ask({"to": "Ada"}))
+    blind = replace(office.approver, verbs=office.approver.verbs - {"payload.read"})
+    assert get_request(actor=blind, request_id=request["id"])["redacted"] is True
+    quoted = {"request_id": request["id"], "version": request["version"], "payload_hash": request["payload_hash"]}
+    with pytest.raises(PermissionDenied):
+        decide_request(actor=blind, decision="approve", **quoted)
+    assert refusals(office) == ["permission_denied"]
+    assert office.pending(request["run_id"])["state"] == "pending"
+    answer = decide_request(actor=blind, decision="reject", comment="I cannot see it", **quoted)
+    assert answer["state"] == "rejected"
 
 
 def test_what_is_shown_is_what_happens(office):
